@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from calendar import month_name
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from shared.search.types import Hit
-from shared.text.dates.calendar_words import ENGLISH
 from shared.text.format import tokens
 from shared.turns.speakers import Speaker
 
@@ -121,13 +121,13 @@ class Context:
 #: How a note begins; and any item of a list.
 _NUMBERED = re.compile(r"(\d{1,9})\. noted ")
 ITEM = re.compile(rf"- |{_NUMBERED.pattern}")
-_DAY = re.compile(rf"(?:- |\d{{1,9}}\. noted )?(\d{{1,2}}) ({'|'.join(ENGLISH.months)}) (\d{{4}})(?=[:,]|\Z)")
+_DAY = re.compile(rf"(?:- |\d{{1,9}}\. noted )?(\d{{1,2}}) ({'|'.join(month_name[1:])}) (\d{{4}})(?=[:,]|\Z)")
 
 
 def _day_of(line: str) -> str | None:
     """The day with which a line begins, as `day_text` writes it."""
     found = _DAY.match(line)
-    return f"{int(found[3]):04}-{ENGLISH.months.index(found[2]) + 1:02}-{int(found[1]):02}" if found else None
+    return f"{int(found[3]):04}-{list(month_name).index(found[2]):02}-{int(found[1]):02}" if found else None
 
 
 def hit_json(hit: Hit, zone: ZoneInfo | None = None) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from dispatcher.prompt.render import fenced
-from shared.text.dates.calendar_words import ENGLISH
 from shared.text.format import day_text, time_text
 from shared.turns.message_origin import Attachment, Forward, Quote
 from shared.turns.origin_words import author_of, source_of
@@ -52,7 +51,7 @@ def framed(
 
 def moment_text(timestamp: float, zone: ZoneInfo) -> str:
     """`Tuesday 24 November 2026, 14:05 (Europe/Berlin)`, always in English."""
-    weekday = ENGLISH.weekdays[datetime.fromtimestamp(timestamp, zone).weekday()]
+    weekday = f"{datetime.fromtimestamp(timestamp, zone):%A}"
     return f"{weekday} {day_text(timestamp, zone)}, {time_text(timestamp, zone)[-5:]} ({zone.key})"
 
 

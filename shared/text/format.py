@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from shared.text.dates.calendar_words import ENGLISH
-
 #: Characters of one token, on average, in English with this kind of model. An estimate, used for budgets only.
 CHARACTERS_PER_TOKEN = 4
 
@@ -41,9 +39,9 @@ def shorten(text: str, characters: int) -> str:
 
 
 def day_text(timestamp: float, zone: ZoneInfo) -> str:
-    """`8 May 2023`, in the zone; the month in English, whatever the host's language is."""
+    """`8 May 2023`, in the zone; the month in English (the program sets no locale)."""
     moment = datetime.fromtimestamp(timestamp, zone)
-    return f"{moment.day} {ENGLISH.months[moment.month - 1]} {moment.year}"
+    return f"{moment.day} {moment:%B %Y}"
 
 
 def date_text(timestamp: float, zone: ZoneInfo) -> str:

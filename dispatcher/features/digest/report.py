@@ -8,7 +8,6 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from dispatcher.health.nights import NightRecord
-from shared.text.dates.calendar_words import ENGLISH
 from shared.text.format import counted, rough_duration, size_text, time_text
 
 #: The most problems that are listed.
@@ -49,7 +48,7 @@ def report_text(morning: Morning) -> str:
     if fresh and not problems:
         return " ".join([f"All well, {_remembered(fresh)}.", *(f"{one}." for one, _ in morning.told_by_features)])
     today = datetime.fromtimestamp(morning.now, morning.zone)
-    date = f"{ENGLISH.weekdays[today.weekday()]} {today.day} {ENGLISH.months[today.month - 1]} {today.year}"
+    date = f"{today:%A} {today.day} {today:%B %Y}"
     lines = [f"Good morning. {date}", _night_line(morning, fresh)]
     lines += [*(f"{one}." for one, _ in morning.told_by_features if fresh), *(_figures(good[-1]) if good else ())]
     lines += [f"Disk: {size_text(morning.free_here)} free here."] if morning.free_here is not None else []

@@ -11,13 +11,13 @@ from datetime import datetime, time
 from itertools import chain
 from zoneinfo import ZoneInfo
 
-from dispatcher.memory.dates.coming_times import MORNING, TYPED, read_coming, take_clock
+from dispatcher.memory.dates.coming_times import MORNING, languages_tried, read_coming, take_clock
 from dispatcher.memory.dates.user_dates import deadline_of
 from dispatcher.memory.dates.wall_clock import RepeatRule, exact_text, next_moment
 from shared.errors import InvalidInput
 from shared.text.dates.calendar_words import WORDS, either
 from shared.text.format import one_line, shorten
-from shared.text.translations import current_language, later, tr
+from shared.text.translations import later, tr
 
 #: The most words that a date has.
 MOST_WORDS = 10
@@ -57,10 +57,7 @@ _MONTH = (
 )
 _MONTHLY_FIRST = r"(?P<nth>[12]?\d|3[01])(?:st|nd|rd|th|\.)(?:\s+(?:of the month|des monats))?"
 #: By language its weekdays, from Monday.
-_WEEKDAY_FORMS = [
-    *(words.weekday_forms for words in WORDS.values()),
-    *(words.weekday_short for words in WORDS.values()),
-]
+_WEEKDAY_FORMS = [words[kind] for kind in ("weekdays", "weekday_short") for words in WORDS.values()]
 _WEEKDAY = rf"(?:{either(chain(*_WEEKDAY_FORMS))})s?\.?"
 _AND = r"(?:\s*,\s*|\s+)(?:(?:and|und|et|y|e|и)\s+)?(?:(?:every|on)\s+)?"
 _WEEKDAYS = rf"(?P<weekdays>{_WEEKDAY}(?:{_AND}{_WEEKDAY})*)"
@@ -83,7 +80,7 @@ def read_request(text: str, now: float, zone: ZoneInfo) -> tuple[DueTime, str]:
     for count in range(min(MOST_WORDS, len(words) - 1), 0, -1) if len(text) <= _READ else ():
         if found := _once(" ".join(words[-count:]), now, zone):
             return _with_text(found, " ".join(words[:-count]))
-    raise _refused(" ".join(words[:4]), now, zone)
+    raise _invalid(OVER, text, day=deadline_of(" ".join(words[:4]), now, zone).text)
 
 
 def read_repeating(text: str, now: float, zone: ZoneInfo) -> tuple[DueTime, str]:
@@ -104,7 +101,7 @@ def read_when(text: str, now: float, zone: ZoneInfo, every: str = "") -> DueTime
         rule = _BARE.fullmatch(every.strip())
         if rule is None or (text and once is None):
             raise _invalid(HOW_OFTEN if rule is None else NO_DATE, every if rule is None else text)
-        clock = _wall_clock(once.starts, zone) if once else MORNING
+        clock = datetime.fromtimestamp(once.starts, zone).time().replace(fold=0) if once else MORNING
         return _of_rule(_rule(rule), clock, max(now, once.starts - 1) if once else now, zone)
     if found := _repeating(text, now, zone, _REPEATS):
         if not found[1].strip(" .,;"):
@@ -112,31 +109,16 @@ def read_when(text: str, now: float, zone: ZoneInfo, every: str = "") -> DueTime
         raise _invalid(NO_DATE, text)
     if once_only := _once(text, now, zone):
         return once_only
-    raise _refused(text, now, zone)
-
-
-def _wall_clock(at: float, zone: ZoneInfo) -> time:
-    return datetime.fromtimestamp(at, zone).time().replace(fold=0)
+    raise _invalid(OVER, text, day=deadline_of(text, now, zone).text)
 
 
 def _with_text(due: DueTime, text: str, missing: str = NO_TEXT) -> tuple[DueTime, str]:
     text = text.strip().lstrip(",;:-–— ").strip()
     if not text:
         raise InvalidInput(tr(missing))
-    _refuse_clock(text)
-    return due, text
-
-
-def _refuse_clock(text: str) -> None:
-    """InvalidInput for a text that begins with a time of day that does not exist."""
     if (clock := _CLOCK.match(text)) and (int(clock["hour"]) > 23 or int(clock["minute"]) > 59):
         raise InvalidInput(tr(NO_TIME).format(text=clock[0]))
-
-
-def _refused(text: str, now: float, zone: ZoneInfo) -> InvalidInput:
-    """What is wrong with a text that is no time to come."""
-    found = deadline_of(text, now, zone)
-    return _invalid(OVER, text, day=found.text)
+    return due, text
 
 
 def _once(text: str, now: float, zone: ZoneInfo) -> DueTime | None:
@@ -194,7 +176,7 @@ def _clock_ahead(text: str) -> tuple[time, str] | None:
     text = text.strip().lstrip(",").strip()
     words = text.split(maxsplit=6)[:6]
     for count in range(min(5, len(words)), 0, -1):
-        for language in dict.fromkeys([current_language(), *TYPED]):
+        for language in languages_tried():
             try:
                 rest, clock, _ = take_clock(" ".join(words[:count]).lower(), language)
             except ValueError:

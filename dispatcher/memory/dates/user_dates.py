@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
-from dispatcher.memory.dates.coming_times import TYPED, ambiguous, read_coming, take_clock
+from dispatcher.memory.dates.coming_times import ambiguous, languages_tried, read_coming, take_clock
 from shared.errors import InvalidInput
 from shared.text.dates.calendar_days import instant, latest_date, midnight
 from shared.text.dates.named_times import Times, read_times
 from shared.text.format import one_line, shorten
 from shared.text.times import moment
-from shared.text.translations import current_language, later, tr
+from shared.text.translations import later, tr
 from shared.text.translations.dates import day_shown
 
 #: The longest that a date is quoted.
@@ -83,7 +83,7 @@ def _span(text: str, now: float, zone: ZoneInfo, option: str) -> tuple[float, fl
 
 def _named(text: str, now: float, zone: ZoneInfo) -> tuple[float, float] | None:
     """The time, today or earlier, if the words name exactly one and nothing else."""
-    for language in dict.fromkeys([current_language(), *TYPED]):
+    for language in languages_tried():
         try:
             words, clock, _ = take_clock(one_line(text).lower(), language)
         except ValueError:  # an hour that no day has

@@ -1,7 +1,6 @@
 """Moments that keep their wall clock: once at a local time, or again and again by a small rule, in a time zone. Pure functions.
 
-A time that the clocks leave out (02:30 on the last Sunday of March in Berlin) is the first moment after the gap, one that comes twice is the first of
-the two. A rule that repeats keeps its wall clock whatever the clocks do: 7:30 stays 7:30.
+A rule that repeats keeps its wall clock whatever the clocks do: 7:30 stays 7:30 (shared/text/dates/calendar_days.py: `instant`).
 """
 
 from __future__ import annotations
@@ -9,12 +8,13 @@ from __future__ import annotations
 import calendar
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from functools import reduce
 from typing import Self
 from zoneinfo import ZoneInfo
 
 from shared.errors import InvalidInput
+from shared.text.dates.calendar_days import instant
 from shared.text.translations import later, tr
 from shared.text.translations.dates import long_date_with_weekday, weekday_name
 
@@ -66,40 +66,12 @@ class RepeatRule:
         return tr("every {weekdays}").format(weekdays=named)
 
 
-def wall_moment(day: date, clock: time, zone: ZoneInfo) -> float:
-    """POSIX seconds of that local time: the first of two, and the end of the gap for one that the clocks leave out."""
-    wanted = datetime.combine(day, clock.replace(fold=0))
-    first = wanted.replace(tzinfo=zone).timestamp()
-    if datetime.fromtimestamp(first, zone).replace(tzinfo=None, fold=0) == wanted:
-        return first
-    before = int(
-        wanted.replace(tzinfo=zone, fold=1).timestamp()
-    )  # by the offset from after the gap: it lies ahead of it
-    return float(_transition(before, int(first), zone))
-
-
-def _transition(before: int, after: int, zone: ZoneInfo) -> int:
-    """The first second with the offset of `after`."""
-    offset = _offset(after, zone)
-    while after - before > 1:
-        middle = (before + after) // 2
-        if _offset(middle, zone) == offset:
-            after = middle
-        else:
-            before = middle
-    return after
-
-
-def _offset(at: int, zone: ZoneInfo) -> timedelta | None:
-    return datetime.fromtimestamp(at, zone).utcoffset()
-
-
 def next_moment(rule: RepeatRule, clock: time, zone: ZoneInfo, after: float) -> float:
     """The rule's first moment after this one (both POSIX seconds)."""
     day = datetime.fromtimestamp(after, zone).date() - timedelta(1)
     for ahead in range(_LONGEST_WAY):
         today = day + timedelta(ahead)
-        if rule.matches(today) and (at := wall_moment(today, clock, zone)) > after:
+        if rule.matches(today) and (at := instant(today, clock, zone)) > after:
             return at
     raise ValueError(f"the rule {rule} has no next day")
 
@@ -113,8 +85,3 @@ def exact_text(at: float, zone: ZoneInfo) -> str:
         time=f"{local:%H:%M}",
         zone=f"{zone.key}, {local:%Z}" if twice else zone.key,
     )
-
-
-def as_if_utc(at: float, zone: ZoneInfo) -> float:
-    """The POSIX seconds at which a clock in UTC shows what the zone's shows at this moment."""
-    return datetime.fromtimestamp(at, zone).replace(tzinfo=UTC).timestamp()

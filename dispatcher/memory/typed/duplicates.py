@@ -127,9 +127,9 @@ def _counted() -> list[tuple[re.Pattern[str], str]]:
         one
         for words in WORDS.values()
         for one in (
-            *table(words.numbers, "", 1),
-            *table(words.weekday_forms, "day"),
-            *table(words.month_forms, "month"),
+            *table(words["numbers"], "", 1),
+            *table(words["weekdays"], "day"),
+            *table(words["months"], "month"),
         )
     ]
 

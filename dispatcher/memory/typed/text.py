@@ -10,7 +10,6 @@ from zoneinfo import ZoneInfo
 
 from dispatcher.memory.store.whose import is_own_or_shared, speaker_labels
 from shared.text.caches import cached
-from shared.text.dates.calendar_words import ENGLISH
 from shared.text.format import day_text, one_line, shorten
 from shared.text.translations import later, speaking, tr
 from shared.text.translations.dates import day_shown
@@ -166,7 +165,7 @@ _NEAR = re.compile(r" \(\w+\)\Z")
 def _says_day(text: str, at: float, zone: ZoneInfo) -> bool:
     """Whether a text names the day itself: its number, and its month in English, or as a number after it."""
     day = datetime.fromtimestamp(at, zone)
-    month = ENGLISH.months[day.month - 1][:3]
+    month = f"{day:%b}"
     named = rf"(?<!\d)0?{day.day}(?:(?:st|nd|rd|th)?\.? (?:of )?{month}|[./]0?{day.month}(?!\d))|{month}\w*\.? {day.day}(?!\d)|{day:%Y-%m-%d}"
     return re.search(named, text, re.IGNORECASE) is not None
 

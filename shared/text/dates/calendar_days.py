@@ -14,18 +14,19 @@ Days = tuple[date, date]
 
 
 def instant(day: date, clock: time, zone: tzinfo) -> float:
-    """POSIX seconds: the later one of an hour that comes twice; after the gap of one that is left out."""
-    return max(datetime.combine(day, clock.replace(fold=fold), zone).timestamp() for fold in (0, 1))
+    """POSIX seconds of that local time, as calendars count (RFC 5545): the first of an hour that comes twice; one that the clocks leave out by the
+    offset from before the gap, so 02:30 is 03:30."""
+    return datetime.combine(day, clock.replace(fold=0), zone).timestamp()
 
 
 def midnight(day: date, zone: tzinfo) -> float:
     """When a day begins there (POSIX seconds); days of 23 and 25 hours come out as they are."""
-    return datetime.combine(day, time.min, zone).timestamp()
+    return instant(day, time.min, zone)
 
 
 def end_of_day(day: date, zone: tzinfo) -> float:
     """The last second of a day there (POSIX seconds)."""
-    return instant(day + timedelta(1), time.min, zone) - 1
+    return midnight(day + timedelta(1), zone) - 1
 
 
 def one_day(day: date) -> Days:
@@ -45,11 +46,6 @@ def months(year: int, month: int, count: int = 1) -> Days:
     return date(first_year, first + 1, 1), date(end_year, end + 1, 1)
 
 
-def quarter(year: int, number: int) -> Days:
-    """A quarter; a number outside 1 to 4 belongs to the years beside."""
-    return months(year, 3 * number - 2, 3)
-
-
 def unit_of(unit: str, today: date, turn: int = 0) -> Days:
     """The day, week, month, quarter or year that today is in (turn is 0), or one so many before (negative) or after it."""
     if unit == "day":
@@ -59,7 +55,7 @@ def unit_of(unit: str, today: date, turn: int = 0) -> Days:
     if unit == "month":
         return months(today.year, today.month + turn)
     if unit == "quarter":
-        return quarter(today.year, (today.month + 2) // 3 + turn)
+        return months(today.year, 3 * ((today.month + 2) // 3 + turn) - 2, 3)
     return months(today.year + turn, 1, 12)
 
 
@@ -87,12 +83,8 @@ def latest_month(month: int, year: int, today: date) -> Days:
 
 
 def nearest_month(month: int, year: int, today: date, turn: int = 0) -> Days:
-    """That month; without a year (0) the one that is not over: a later one with `turn` 1, the latest before the present one with -1."""
-    if year:
-        return months(year, month)
-    if turn < 0:
-        return months(today.year - (month >= today.month), month)
-    return months(today.year + (month < today.month + turn), month)
+    """That month; without a year (0) the one that is not over: a later one with `turn` 1."""
+    return months(year or today.year + (month < today.month + turn), month)
 
 
 def latest_date(month: int, day: int, year: int, today: date) -> Days:
@@ -111,9 +103,9 @@ def nearest_date(month: int, day: int, today: date) -> Days:
     return one_day(date(year, month, day))
 
 
-def nearest_day_of_month(number: int, today: date, turn: int = 0) -> Days:
-    """The nearest month's, from today's or (`turn` 1) the next one on, that has such a day and where it is not over."""
-    for ahead in range(turn, 13):
+def nearest_day_of_month(number: int, today: date) -> Days:
+    """The nearest month's, from today's on, that has such a day and where it is not over."""
+    for ahead in range(13):
         first, end = months(today.year, today.month + ahead)
         if 1 <= number <= (end - first).days and (day := first.replace(day=number)) >= today:
             return one_day(day)

@@ -24,7 +24,7 @@ from shared.release.manifest import current_release
 from shared.search.choosing import FIRST, FIRST_OF_A_TIME, chosen, most_telling, only_asks, repeats
 from shared.search.recall import OpenRelease
 from shared.search.types import Hit, Query
-from shared.text.dates.named_times import spans
+from shared.text.dates.named_times import read_times
 from shared.text.words.function_words import language_of
 from shared.turns.chunk import Chunk
 from shared.turns.records import dumps
@@ -226,7 +226,7 @@ def test_early_in_a_week_a_question_means_the_week_before_as_well_and_a_date_doe
     for now, days in ((monday, 14), (NOW, 7)):
         ((first, end),) = read_message("How far did I run this week?", now, BERLIN).times.spans
         assert round((end - first) / DAY) == days
-    ((first, end),) = spans("this week", monday, BERLIN)
+    ((first, end),) = read_times("this week", monday, BERLIN).spans
     assert round((end - first) / DAY) == 7
     assert not decided("What's on tomorrow?").inject
 

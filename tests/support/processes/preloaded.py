@@ -10,8 +10,8 @@ import nightly
 import shared
 from shared.config.settings import Settings
 from shared.release.manifest_schema import _Shape
-from shared.text.dates.named_times import _rules
-from shared.text.dates.time_phrases import PHRASES
+from shared.text.dates.calendar_words import WORDS
+from shared.text.dates.named_times import rules
 
 #: Programs of their own, which do something when they are imported.
 PROGRAMS = ("__main__", "env", "landlock_exec")
@@ -22,5 +22,5 @@ for package in (shared, dispatcher, nightly):
             import_module(found.name)
 Settings.model_rebuild()
 _Shape.model_rebuild()
-for language in PHRASES:
-    _rules(language)
+for language in WORDS:
+    rules(language)

@@ -24,7 +24,7 @@ ONCE = [
     ("in a week 5 tickets", "2026-12-03 09:00", "5 tickets"), ("24 december 18:00 presents", "2026-12-24 18:00", "presents"),
     ("tomorrow buy bread", "2026-11-27 09:00", "buy bread"), ("tonight call mom", "2026-11-26 20:00", "call mom"),
     ("8:30 tea", "2026-11-26 08:30", "tea"), ("7:30 tea", "2026-11-27 07:30", "tea"),
-    ("2027-03-28 2:30 in the gap", "2027-03-28 03:00", "in the gap"),
+    ("2027-03-28 2:30 in the gap", "2027-03-28 03:30", "in the gap"),
     ("tomorrow 9:00 line one\nline  two", "2026-11-27 09:00", "line one\nline  two"),
     ("tomorrow 9:00 in the garden", "2026-11-27 09:00", "in the garden"), ("at 5 pm party", "2026-11-26 17:00", "party"),
     ("morgen um 9 Uhr Brot kaufen", "2026-11-27 09:00", "Brot kaufen"), ("in 20 Minuten Tee", "2026-11-26 08:20", "Tee"),
@@ -131,14 +131,9 @@ def test_a_rule_goes_on_and_keeps_its_wall_clock(rule: RepeatRule, clock: time, 
         if shown.time().replace(fold=0) == clock:
             assert rule.matches(shown.date())
             assert shown.fold == 0, "of two such hours it is the first"
-        else:  # only where no clock shows it on the day that was meant
-            just_before = datetime.fromtimestamp(following - 1, zone)
-            gap = (shown.utcoffset() or timedelta()) - (just_before.utcoffset() or timedelta())
-            meant = datetime.combine(just_before.date(), clock)
-            days = [just_before.date() + timedelta(ahead) for ahead in range(3)]
-            assert gap > timedelta()
-            assert any(
-                just_before.replace(tzinfo=None) < datetime.combine(day, clock) < shown.replace(tzinfo=None)
-                for day in days
-            ), meant
+        else:  # only where no clock shows it on the day that was meant: as much later as the clocks went forward
+            before, after_gap = (shown - timedelta(1)).utcoffset(), shown.utcoffset()
+            assert before is not None and after_gap is not None and after_gap > before
+            meant = shown.replace(tzinfo=None, fold=0) - (after_gap - before)
+            assert meant.time() == clock and rule.matches(meant.date())
         at = following

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.text.dates.named_times import names_one_of, read_times, spans
+from shared.text.dates.named_times import names_one_of, read_times
 
 UTC = ZoneInfo("UTC")
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -26,7 +26,7 @@ def days(question: str, now: datetime = NOON) -> list[tuple[str, str]]:
             datetime.fromtimestamp(first, zone).date().isoformat(),
             (datetime.fromtimestamp(end, zone).date() - timedelta(1)).isoformat(),
         )
-        for first, end in spans(question, now.timestamp(), zone)
+        for first, end in read_times(question, now.timestamp(), zone).spans
     ]
 
 
@@ -172,7 +172,7 @@ def test_the_day_is_that_of_the_chats_time_zone() -> None:
 @pytest.mark.parametrize(("day", "hours"), [("2026-03-29", 23), ("2026-10-25", 25), ("2026-07-01", 24)])
 def test_a_day_has_the_hours_it_has(day: str, hours: int) -> None:
     after = datetime.combine(date.fromisoformat(day) + timedelta(1), datetime.min.time(), BERLIN)
-    ((first, end),) = spans("yesterday", after.timestamp() + 3600, BERLIN)
+    ((first, end),) = read_times("yesterday", after.timestamp() + 3600, BERLIN).spans
     assert end - first == hours * 3600
 
 
@@ -190,7 +190,7 @@ WORDS = "last this past 3 two few a days weeks months ago in on may march monday
     st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join) | st.text(max_size=40), st.integers(0, 4_000_000_000)
 )
 def test_whatever_is_asked_spans_are_whole_days(question: str, now: int) -> None:
-    for first, end in spans(question, now, BERLIN):
+    for first, end in read_times(question, now, BERLIN).spans:
         assert end - first >= 23 * 3600
 
 
