@@ -21,11 +21,11 @@ from nightly.index.previous import Last, distrust
 from nightly.index.recipe import recipe_of
 from nightly.lifecycle import abandon, create_folder, discard_from, new_run, overtaken, tidy
 from nightly.night import failure
-from nightly.night.counts import counts_of, free_bytes
+from nightly.night.failure import free_bytes
 from nightly.night.folder import Night, nights_dir, unfinished_run
 from nightly.night.lease import connect, only_night
 from nightly.night.progress import Reporter
-from nightly.night.report import announce
+from nightly.night.report import announce, counts_of
 from nightly.night.target import open_target
 from nightly.night.time_limit import time_limit
 from nightly.steps import archive, build, chunk, dream, embed, export, flush, note, publish, restart, summarise
@@ -90,8 +90,7 @@ def run_nights(
         try:
             refuse_without_packages(settings)
         except SettingsError as error:
-            refused = failure.note_refused(client, lease.token, error)
-            announce(settings, client, step_names(), refused)
+            failure.note_refused(client, lease.token, error)
             raise
         tidy(settings)
         target, old = open_target(settings, client), unfinished_run(settings)

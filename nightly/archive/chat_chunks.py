@@ -22,7 +22,7 @@ from nightly.archive.catalog import Catalog
 from nightly.archive.segments import RESTORE, RawRecord
 from nightly.archive.tables.tables import Place
 from nightly.index.chunk_file import line_of
-from nightly.night.record_failure import reason_of
+from nightly.night.failure import reason_of
 from nightly.night.workers import Frames
 from shared.errors import ArchiveDamaged
 from shared.turns.chunk import Chunk

@@ -27,8 +27,8 @@ from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.segments import DAMAGED, Again, RawRecord, Segment, WrittenText, event_of, turn_of, write_segment
 from nightly.index.previous import LAST
+from nightly.night.failure import reason_of
 from nightly.night.folder import CACHE, Night, imports_dir
-from nightly.night.record_failure import reason_of
 from shared.errors import ArchiveDamaged
 from shared.system.archive_folder import archive_files, run_of
 from shared.system.faults import crash_point

@@ -11,13 +11,11 @@ is the version of ours from before something was erased from it.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import subprocess
 import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from nightly.archive.segments import erased_since, header_of
@@ -26,7 +24,7 @@ from shared.config.settings import Settings
 from shared.config.values import names_a_host
 from shared.errors import ArchiveDamaged, MirrorFailed, SettingsError
 from shared.system.archive_folder import CAPTURE, archive_files, run_of
-from shared.system.files import fresh_dir, fsync_dir, remove_tree
+from shared.system.files import fresh_dir, remove_tree
 from shared.system.processes import run_bounded
 
 #: Seconds for one call of rsync, and without a byte over the network: verifying reads the whole archive before rsync prints anything.
@@ -107,10 +105,8 @@ class Mirror:
         self._rsync_these(names, self.root, f"{into}/")
 
     def _send(self, archive_dir: Path, names: Collection[str], *how: str) -> None:
-        options = ("--times", "--omit-dir-times", *durable_option(), *how)
+        options = ("--times", "--omit-dir-times", "--fsync", *how)
         self._rsync_these(names, *options, f"{archive_dir}/", self.root)
-        if self._local:
-            _make_durable(self._local, names)
 
     def _sweep(self, folders: Iterable[str]) -> None:
         """Remove partial files of a killed rsync from these folders, if the mirror is on this host."""
@@ -210,28 +206,8 @@ def _from_before_erasing(mirror: Mirror, archive_dir: Path, names: list[str]) ->
         remove_tree(folder)
 
 
-@cache
-def durable_option() -> tuple[str, ...]:
-    """rsync can make what it writes durable since 3.2.4; nothing for an older one."""
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        return ("--fsync",) if "--fsync" in run_bounded(["rsync", "--help"], 60).stdout else ()
-    return ()
-
-
 def _by_run(name: str) -> tuple[int, str]:
     return run_of(name) or 0, name
-
-
-def _make_durable(directory: Path, names: Collection[str]) -> None:
-    try:
-        for path in (directory / name for name in names):
-            if path.is_file() and not path.is_symlink():  # else it existed before, and the comparison reports it
-                with path.open("rb") as handle:
-                    os.fsync(handle.fileno())
-        for folder in {directory, *((directory / name).parent for name in names)}:
-            fsync_dir(folder)
-    except OSError as error:
-        raise _unusable(str(directory), f"it cannot be made durable ({error.strerror})") from error
 
 
 def _unusable(place: str, why: str) -> MirrorFailed:

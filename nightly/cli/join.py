@@ -147,12 +147,12 @@ def _values(file: Path, folder: Path, answer: Mapping[str, Any]) -> dict[str, st
 
 def _try_everything(settings: Settings, day: str) -> None:
     """Verbs, Redis, and a release that is delivered and thrown away. Each failure is a sentence of ours."""
-    from nightly.night.target import ConnectionBroken, SshTarget
+    from nightly.night.target import ConnectionBroken, ssh_target
     from shared.release.manifest import MANIFEST
     from shared.wire import keys
     from shared.wire.client import asking_once, open_redis
 
-    target = SshTarget(settings, f"{DAY}:")
+    target = ssh_target(settings, f"{DAY}:")
     try:
         newest = target.standing()[1]
     except ConnectionBroken as error:

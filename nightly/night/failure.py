@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import time
+from pathlib import Path
 from typing import Any
 
 import orjson
 import redis
 import structlog
 
-from nightly.night.counts import free_bytes
 from nightly.night.folder import Night
 from shared.errors import HmemError, LeaseLost
 from shared.system.command import translate
@@ -35,11 +36,9 @@ def note(night: Night, step: str, error: Exception) -> None:
         _publish(night.redis, record)
 
 
-def note_refused(client: redis.Redis, run: int, error: HmemError) -> dict[str, Any]:
-    """The same for a night that has not begun: it has no folder. Returns the record."""
-    record = _record(run, BEGIN, error)
-    _publish(client, record)
-    return record
+def note_refused(client: redis.Redis, run: int, error: HmemError) -> None:
+    """The same for a night that has not begun: it has no folder."""
+    _publish(client, _record(run, BEGIN, error))
 
 
 def _record(run: int, step: str, error: Exception) -> dict[str, Any]:
@@ -74,3 +73,19 @@ def forget(night: Night) -> None:
     """Remove the failure from Redis, since a later night has succeeded."""
     with contextlib.suppress(redis.RedisError):
         night.redis.delete(keys.NIGHT_FAILED)
+
+
+def free_bytes(directory: Path) -> int | None:
+    """Free on the disk of the night's directory; None where that cannot be told."""
+    try:
+        return shutil.disk_usage(directory).free
+    except OSError:
+        return None
+
+
+def reason_of(error: Exception) -> str:
+    """Why a single record fails, for the night's report: the others are processed. An error that is not the record's fault (disk, server, lease, time
+    limit) is re-raised."""
+    if translate(error) is not None or isinstance(error, MemoryError):
+        raise error
+    return type(error).__name__

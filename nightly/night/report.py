@@ -14,7 +14,6 @@ import orjson
 import redis
 import structlog
 
-from nightly.night.counts import counts_of
 from nightly.night.failure import FAILED
 from nightly.night.folder import DONE, RESULT, night_runs, nights_dir, read_record
 from shared.config.settings import Settings
@@ -34,6 +33,48 @@ BUG = 1
 log = structlog.get_logger()
 
 
+#: What the mirror of the archive is at the end of a night; None without one, or where nothing is known.
+MIRROR_OK, MIRROR_LAGS = "ok", "lags"
+
+
+def counts_of(results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """`results`: step → its result. A step that is not done counts 0, and None where 0 would be wrong: sizes in bytes, the mirror, and what
+    archive and release hold."""
+    archive, chunk, publish = (results.get(name, {}) for name in ("archive", "chunk", "publish"))
+    ledger = archive.get("ledger", {})
+    return {
+        "exported": ledger.get("exported", results.get("export", {}).get("records", 0)),
+        "new": ledger.get("new", 0),
+        "new_versions": ledger.get("new_version", 0),
+        "already_archived": ledger.get("already_archived", 0),
+        "quarantined": ledger.get("quarantined", 0),
+        "reasons": ledger.get("reasons", {}),
+        "chats": sum(bool(one.get("new") or one.get("new_version")) for one in ledger.get("chats", {}).values()),
+        "turns": archive.get("turns"),
+        "chunks": chunk.get("chunks"),
+        "refused_tombstones": archive.get("refused_tombstones", {}),
+        "moved": publish.get("moved"),
+        "gate": publish.get("gate", {}),
+        "release_bytes": publish.get("bytes", chunk.get("bytes")),
+        "media": archive.get("media", {}),
+        "deleted": results.get("flush", {}).get("deleted", 0),
+        "mirror": _mirror(archive, results.get("flush", {})),
+        "seconds": {name: result["seconds"] for name, result in results.items() if "seconds" in result},
+    }
+
+
+def _mirror(archive: Mapping[str, Any], flush: Mapping[str, Any]) -> str | None:
+    """The last step that looked at the mirror knows best: `flush`, since texts came after `archive`."""
+    if flush.get("mirror_failed"):
+        return MIRROR_LAGS
+    if flush.get("mirrored") is not None:
+        return MIRROR_OK
+    before = archive.get("mirror")
+    if not before:
+        return None
+    return MIRROR_LAGS if "error" in before else MIRROR_OK
+
+
 def report_of(nights: Sequence[Mapping[str, Any]]) -> bytes:
     """The JSON of `hcli:mem:night:report`."""
     return orjson.dumps({"v": VERSION, "nights": list(nights[-MOST:])})
@@ -48,11 +89,6 @@ def read_report(settings: Settings, steps: Sequence[str], most: int = MOST) -> l
         if night := _read_night(nights_dir(settings) / str(run), run, steps):
             found.append(night)
     return _carried(found[::-1])[-most:]
-
-
-def with_refused(nights: Sequence[dict[str, Any]], record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """With a night that was refused before it had a folder; `record`: its failure (nightly/night/failure.py)."""
-    return _carried([*nights, _night(record["run"], record["at"], counts_of({}), _failure(record))])
 
 
 def _read_night(folder: Path, run: int, steps: Sequence[str]) -> dict[str, Any] | None:
@@ -118,17 +154,12 @@ def _failure(record: Mapping[str, Any]) -> dict[str, str]:
     return {"step": record["step"], "sentence": sentence}
 
 
-def announce(
-    settings: Settings, client: redis.Redis, steps: Sequence[str], refused: Mapping[str, Any] | None = None
-) -> None:
-    """Write the report of the last nights to Redis, at the end of each; `refused`: the failure of a night that has no folder.
+def announce(settings: Settings, client: redis.Redis, steps: Sequence[str]) -> None:
+    """Write the report of the last nights to Redis, at the end of each.
 
     It is an extra, so a failure is one line in the log. After a kill between `done.json` and this, the next night writes what this one did not.
     """
     try:
-        nights = read_report(settings, steps)
-        if refused:
-            nights = with_refused(nights, refused)[-MOST:]
-        client.set(keys.NIGHT_REPORT, report_of(nights), ex=keys.NIGHT_REPORT_TTL_SECONDS)
+        client.set(keys.NIGHT_REPORT, report_of(read_report(settings, steps)), ex=keys.NIGHT_REPORT_TTL_SECONDS)
     except Exception as error:  # noqa: BLE001 - whatever it is, the night itself is over
         log.warning("the report of the nights was not written", why=f"{type(error).__name__}: {error}")

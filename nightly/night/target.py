@@ -1,4 +1,4 @@
-"""Where releases go: the memory directory on this host, or on another host through rsync and ssh. Both support the same six verbs.
+"""Where releases go: the memory directory on this host, or on another host through rsync and ssh. Both are asked the same six verbs.
 
 On another host one key does both: its forced command lets rsync write into `incoming/`, and accepts begin, lacking, verify, switch, rollback and
 prune (shared/delivery/receiver.py). It can do nothing else there.
@@ -11,7 +11,8 @@ import re
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,9 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ex
 
 from shared import errors
 from shared.config.settings import Settings
-from shared.delivery.receiver import Receiver
+from shared.delivery.receiver import Receiver, handle
 from shared.errors import HmemError, PublishFailed, ReleaseRefused, SettingsError
-from shared.release.manifest import FORMAT_VERSION, MANIFEST, Manifest, OlderFormat, parse_manifest
+from shared.release.manifest import MANIFEST, Manifest, OlderFormat, parse_manifest
 from shared.system.files import sha256_file
 from shared.system.processes import last_line, run_bounded
 
@@ -35,6 +36,8 @@ VERB_TIMEOUT_SECONDS = 600
 SILENCE_SECONDS = 120
 #: rsync's exit codes for a broken connection: worth an immediate retry.
 _CONNECTION_CODES = frozenset({10, 12, 30, 35, 255})
+#: Sends one verb with its words; its answer.
+Ask = Callable[[str], dict[str, Any]]
 #: In what rsync's `--stats` prints.
 _MOVED = re.compile(r"^Total bytes (?:sent|received): ([\d.,]+)$", re.MULTILINE)
 
@@ -53,69 +56,25 @@ class Brought:
     moved: int | None = None
 
 
-class LocalTarget:
-    """A directory on this host, or mounted here."""
+class Target:
+    """The verbs of the day host (shared/delivery/receiver.py)."""
 
-    def __init__(self, settings: Settings, memory_dir: Path, client: Redis) -> None:
-        self._receiver, self._dir, self._redis = Receiver(settings, memory_dir), memory_dir, client
+    def __init__(self, ask: Ask, incoming: str, rsh: str | None = None) -> None:
+        """`ask`: sends a request and returns the answer. `incoming`: where releases are sent to, as rsync names it; over a network through `rsh`."""
+        self._ask, self._incoming, self._rsh = ask, incoming, rsh
 
     def current(self) -> Manifest | None:
         """Manifest of the current release; None before the first, and if it has an older format."""
-        return self._receiver.current()
-
-    def standing(self) -> tuple[Manifest | None, int]:
-        """Manifest of the current release, and the highest run that has a directory there, current or not (0 for none)."""
-        return self._receiver.current(), self._receiver.newest()
-
-    def check(self, run: int) -> None:
-        """ReleaseRefused if the release there is no longer intact."""
-        self._receiver.verify(run, 0)
-
-    def bring(self, stage: Path, run: int, *, accept: bool) -> Brought:
-        """Bring the release to its place on the day host, verified and tested; it is not in use yet."""
-        attempt, sealed = self._receiver.begin(run), sha256_file(stage / MANIFEST)
-        place = f"{self._dir}/incoming/{run}.{attempt}/"
-        transfer(stage, [MANIFEST], place)
-        transfer(stage, self._receiver.lacking(run, attempt, sealed), place)
-        return Brought(self._receiver.verify(run, attempt, sealed=sealed, accept=accept))
-
-    def switch(self, run: int, token: int) -> tuple[int | None, str | None]:
-        """(None, or the run that the owner has pinned: then nothing is switched; why an alias of a server index was not updated, or None)."""
-        return self._receiver.switch(run, token, self._redis)
-
-    def rollback(self, run: int) -> None:
-        self._receiver.rollback(run)
-
-    def prune(self) -> list[int]:
-        """Remove releases that may contain what the current one has forgotten permanently; returns the runs that are still being read."""
-        return self._receiver.prune()
-
-    def served(self) -> list[str]:
-        """The names of all server indexes that a release there uses; ReleaseRefused if they cannot be determined."""
-        return self._receiver.served()
-
-
-class SshTarget:
-    """`[user@]host:path`: HMEM_MEMORY_DIR on that host, or nothing after the colon, because rrsync is rooted in incoming/. As `LocalTarget`."""
-
-    def __init__(self, settings: Settings, place: str) -> None:
-        if not settings.release_command:
-            raise SettingsError(
-                "PUBLISH_TARGET is on another host, so RELEASE_COMMAND must be set (ssh with the night's key)."
-            )
-        self._incoming = _incoming(place)
-        self._command, self._rsh = shlex.split(settings.release_command), settings.publish_ssh
-
-    def current(self) -> Manifest | None:
         return self.standing()[0]
 
     def standing(self) -> tuple[Manifest | None, int]:
-        answer = self._ask("begin", fields=("current", "newest", "release_format", "program"))
-        _refuse_older(answer)
+        """Manifest of the current release, and the highest run that has a directory there, current or not (0 for none)."""
+        answer = self._ask("begin")
         return _manifest_of(answer["current"]), int(answer["newest"])
 
     def check(self, run: int) -> None:
-        self._ask("verify", run, 0)
+        """ReleaseRefused if the release there is no longer intact."""
+        self._ask(f"verify {run} 0")
 
     @retry(
         retry=retry_if_exception_type(ConnectionBroken),
@@ -124,85 +83,71 @@ class SshTarget:
         reraise=True,
     )
     def bring(self, stage: Path, run: int, *, accept: bool) -> Brought:
+        """Bring the release to its place on the day host, verified and tested; it is not in use yet."""
         sealed = sha256_file(stage / MANIFEST)  # what somebody else has written there meanwhile is not accepted
-        attempt = self._ask("begin", run, fields=("attempt",))["attempt"]
+        attempt = self._ask(f"begin {run}")["attempt"]
         place = f"{self._incoming}{run}.{attempt}/"
         moved = transfer(stage, [MANIFEST], place, self._rsh)
-        lacking = self._ask("lacking", run, attempt, sealed, fields=("lacking",))["lacking"]
+        lacking = self._ask(f"lacking {run} {attempt} {sealed}")["lacking"]
         moved += transfer(stage, lacking, place, self._rsh)
-        return Brought(self._ask("verify", run, attempt, sealed, *(["accept"] if accept else [])), moved)
+        gate = self._ask(f"verify {run} {attempt} {sealed}" + (" accept" if accept else ""))
+        return Brought(gate, moved if self._rsh else None)
 
     def switch(self, run: int, token: int) -> tuple[int | None, str | None]:
-        answer = self._ask("switch", run, token, fields=("pinned", "alias"))
+        """(None, or the run that the owner has pinned: then nothing is switched; why an alias of a server index was not updated, or None)."""
+        answer = self._ask(f"switch {run} {token}")
         return answer["pinned"], answer["alias"]
 
     def rollback(self, run: int) -> None:
-        self._ask("rollback", run)
+        self._ask(f"rollback {run}")
 
     def prune(self) -> list[int]:
-        in_use: list[int] = self._ask("prune", fields=("held",))["held"]
-        return in_use
+        """Remove releases that may contain what the current one has forgotten permanently; returns the runs that are still being read."""
+        held: list[int] = self._ask("prune")["held"]
+        return held
 
     def served(self) -> list[str]:
-        answer = self._ask("begin", fields=("served",))
-        if answer["served"] is None:
+        """The names of all server indexes that a release there uses; ReleaseRefused if they cannot be determined."""
+        served: list[str] | None = self._ask("begin")["served"]
+        if served is None:
             raise ReleaseRefused(
                 "The day host cannot determine which indexes its releases use: a release there is damaged. Check hmem release list there."
             )
-        served: list[str] = answer["served"]
         return served
 
-    def _ask(self, verb: str, *words: int | str, fields: tuple[str, ...] = ()) -> dict[str, Any]:
-        """Send one verb over ssh; an error there becomes the same error here, with the same exit code.
 
-        PublishFailed if the answer lacks one of `fields`: that host has an older version of this program.
-        """
+def over_ssh(command: Sequence[str]) -> Ask:
+    """Sends requests by this command; an error there becomes the same error here, with the same exit code."""
+
+    def ask(request: str) -> dict[str, Any]:
         try:
-            done = run_bounded([*self._command, " ".join([verb, *map(str, words)])], VERB_TIMEOUT_SECONDS)
+            done = run_bounded([*command, request], VERB_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired as error:
             raise ConnectionBroken(
-                f"The day host did not answer {verb!r} within {VERB_TIMEOUT_SECONDS} s. Check that it is running."
+                f"The day host did not answer {request!r} within {VERB_TIMEOUT_SECONDS} s. Check that it is running."
             ) from error
         except FileNotFoundError as error:
             raise SettingsError(
-                f"RELEASE_COMMAND: {self._command[0]} is not installed. Install it, or correct RELEASE_COMMAND."
+                f"RELEASE_COMMAND: {command[0]} is not installed. Install it, or correct RELEASE_COMMAND."
             ) from error
         if done.returncode == 255:
             raise ConnectionBroken(
                 f"ssh to the day host failed: {last_line(done)}. Check that it is running and that RELEASE_COMMAND names the right key."
             )
         if done.returncode != 0:
-            raise _error_of(done.returncode)(f"The day host refused {verb!r}: {last_line(done)}")
-        return _parsed(done.stdout, verb, fields)
+            raise _error_of(done.returncode)(f"The day host refused {request!r}: {last_line(done)}")
+        return _parsed(done.stdout, request)
+
+    return ask
 
 
-Target = LocalTarget | SshTarget
-
-
-def _parsed(answer: str, verb: str, fields: tuple[str, ...]) -> dict[str, Any]:
-    try:
-        record = orjson.loads(answer)
-    except orjson.JSONDecodeError:
-        record = None
-    if not isinstance(record, dict):
-        raise PublishFailed(
-            f"The day host gave an unexpected answer to {verb!r}. Check that the key's forced command runs deploy/hmem-receive."
-        )
-    if missing := [name for name in fields if name not in record]:
-        raise PublishFailed(
-            f"The day host's answer to {verb!r} has no {missing[0]!r}: it runs an older version. Update hcli-memory on the day host."
-        )
-    return record
-
-
-def _refuse_older(answer: dict[str, Any]) -> None:
-    """PublishFailed if the day host could not read what this night would send."""
-    reads = answer["release_format"]
-    if reads < FORMAT_VERSION:
-        raise PublishFailed(
-            f"The day host runs hcli-memory {answer['program']}, which reads releases up to format {reads}, but this night would send format "
-            f"{FORMAT_VERSION}. Upgrade the day host first, then run the night again."
-        )
+def _parsed(answer: str, request: str) -> dict[str, Any]:
+    with suppress(orjson.JSONDecodeError):
+        if isinstance(record := orjson.loads(answer), dict):
+            return record
+    raise PublishFailed(
+        f"The day host gave an unexpected answer to {request!r}. Check that the key's forced command runs deploy/hmem-receive."
+    )
 
 
 def _manifest_of(record: dict[str, Any] | None) -> Manifest | None:
@@ -263,6 +208,17 @@ def _complaint(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def open_target(settings: Settings, client: Redis) -> Target:
+    """Where PUBLISH_TARGET says."""
     if settings.remote_target:
-        return SshTarget(settings, settings.remote_target)
-    return LocalTarget(settings, settings.target_dir, client)
+        return ssh_target(settings, settings.remote_target)
+    receiver = Receiver(settings, settings.target_dir)
+    return Target(lambda request: handle(receiver, request, client), f"{settings.target_dir}/incoming/")
+
+
+def ssh_target(settings: Settings, place: str) -> Target:
+    """`[user@]host:path`: HMEM_MEMORY_DIR on that host, or nothing after the colon, because rrsync is rooted in incoming/."""
+    if not settings.release_command:
+        raise SettingsError(
+            "PUBLISH_TARGET is on another host, so RELEASE_COMMAND must be set (ssh with the night's key)."
+        )
+    return Target(over_ssh(shlex.split(settings.release_command)), _incoming(place), settings.publish_ssh)

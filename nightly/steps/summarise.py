@@ -24,8 +24,8 @@ from nightly.index.chat_parts import ChatParts
 from nightly.index.chunk_file import ChunkFolder, parse_lines
 from nightly.index.previous import Last, refuse_another_start
 from nightly.index.rows import CENTRES
+from nightly.night.failure import reason_of
 from nightly.night.folder import Night
-from nightly.night.record_failure import reason_of
 from nightly.night.workers import Frames
 from nightly.writing.model_texts import ModelTexts
 from nightly.writing.summary_answer import OPTIONS, WRITTEN_CHARACTERS, put_back, refuse, tidy

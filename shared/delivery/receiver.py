@@ -1,7 +1,7 @@
 """How the day host receives a release. Six verbs; each may be repeated.
 
-    begin [RUN]                    reports which release is current, which run is the highest, which server indexes are in use, and which format
-                                   of releases this program reads; with a run, creates an empty incoming/<run>.<attempt>
+    begin [RUN]                    reports which release is current, which run is the highest, and which server indexes are in use; with a run,
+                                   creates an empty incoming/<run>.<attempt>
     lacking RUN ATTEMPT SHA256     reads the manifest that was sent there first, and names the files that no release here has: the others need not
                                    be sent (shared/release/objects.py)
     verify RUN 0                   hashes releases/<run> in place
@@ -47,7 +47,6 @@ from shared.delivery.takeover import received_manifest, take_over
 from shared.errors import InvalidInput, ReleaseRefused, StorageError
 from shared.release import retention
 from shared.release.manifest import (
-    FORMAT_VERSION,
     RELEASES,
     Manifest,
     current_manifest,
@@ -71,7 +70,7 @@ from shared.system.files import (
     remove_halves,
     remove_tree,
 )
-from shared.system.formats import claim, program_version
+from shared.system.formats import claim
 from shared.system.privileges import close_to_others
 from shared.system.processes import last_line, module_command, run_bounded
 from shared.vectors.on_server import named_in
@@ -268,8 +267,8 @@ def run_trial(release: Path, current: Path | None, *, accept: bool = False, prov
     return record
 
 
-def handle(settings: Settings, request: str) -> dict[str, Any]:
-    """Execute one request of the night host; anything but a verb with its numbers is refused."""
+def handle(receiver: Receiver, request: str, client: Redis) -> dict[str, Any]:
+    """Execute one request of a night; anything but a verb with its numbers is refused."""
     match = _REQUEST.fullmatch(request)
     if match is None:
         raise InvalidInput(
@@ -280,7 +279,6 @@ def handle(settings: Settings, request: str) -> dict[str, Any]:
     accept = words[-1:] == ["accept"]
     sealed = next((word for word in words if word.startswith("sha256:")), None)
     arguments = [int(number) for number in words if number.isdigit()]
-    receiver = Receiver(settings, settings.hmem_memory_dir)
     if verb == "begin":
         current = receiver.current()
         attempt = receiver.begin(arguments[0]) if arguments else None
@@ -289,17 +287,14 @@ def handle(settings: Settings, request: str) -> dict[str, Any]:
             "attempt": attempt,
             "newest": receiver.newest(),
             "served": _served(receiver),
-            "release_format": FORMAT_VERSION,
-            "program": program_version(),
         }
     if verb == "lacking":
         return {"lacking": receiver.lacking(arguments[0], arguments[1], str(sealed))}
     if verb == "verify":
         return receiver.verify(*arguments, sealed=sealed, accept=accept)
     if verb == "switch":
-        with open_redis(settings.redis_url, RECEIVER) as client:
-            pinned, alias = receiver.switch(arguments[0], arguments[1], client)
-            return {"pinned": pinned, "alias": alias}
+        pinned, alias = receiver.switch(arguments[0], arguments[1], client)
+        return {"pinned": pinned, "alias": alias}
     if verb == "prune":
         return {"held": receiver.prune()}
     receiver.rollback(*arguments)
@@ -337,7 +332,9 @@ def main() -> int:
         elif request == "redis":
             relay(settings.redis_url)
         else:
-            sys.stdout.buffer.write(orjson.dumps(handle(settings, request)))
+            with open_redis(settings.redis_url, RECEIVER) as client:  # it connects when it is asked
+                answer = handle(Receiver(settings, settings.hmem_memory_dir), request, client)
+            sys.stdout.buffer.write(orjson.dumps(answer))
     except Exception as error:
         ours = translate(error)
         if ours is None:

@@ -3,11 +3,10 @@
 A file gets here only from a release that was taken over, hashed, tested and made durable. What the next release has in common with an earlier one is
 linked from here: it is neither sent nor stored again. Nobody but the receiver writes here, and a transfer cannot reach it.
 
-An object's modification time is when its bytes were last compared with its name. Its nanoseconds are derived from the name, so a file that somebody
-wrote to does not pass for one that was compared. Within SCRUB_SECONDS the bytes are compared again before it is linked, each object at a time of
-its own so that no night reads all of them; and all of a release's are when that release fails its test, is not served, or is found damaged by a
-night without news or by `hmem release verify`. A damaged object is removed, so that it counts as lacking and is sent again; the releases that have
-it keep it, and refuse it when they are opened. Where a file system has no hard links, a release has copies and everything is sent.
+The bytes of an object are compared with its name every seventh night, before it is linked; and all of a release's are when that release fails its
+test, is not served, or is found damaged by a night without news or by `hmem release verify`. A damaged object is removed, so that it counts as
+lacking and is sent again; the releases that have it keep it, and refuse it when they are opened. Where a file system has no hard links, a release
+has copies and everything is sent.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,13 +21,12 @@ from typing import Any
 import structlog
 
 from shared.config.ownership import OBJECTS
+from shared.release.integrity import is_due
 from shared.release.manifest import RELEASES, Manifest
 from shared.system.files import Modes, fsync_dir, make_dir, modes_of, own_dir, sha256_file
 
 log = structlog.get_logger()
 
-#: Seconds within which the bytes of an object are read again, and the part of them that is the same for all objects.
-SCRUB_SECONDS, SCRUB_LEAST = 7 * 86_400.0, 0.5
 _DIGEST = re.compile(r"sha256:([0-9a-f]{2})([0-9a-f]{62})")
 
 
@@ -42,7 +39,10 @@ class Objects:
 
     def lacking(self, manifest: Manifest) -> list[str]:
         """The files of a release that are not here, or damaged; a damaged one is removed."""
-        return [name for name, file in manifest.files.items() if not self._is_sound(file)]
+        run = manifest.run
+        return [
+            name for name, file in manifest.files.items() if not self._is_sound(file, again=is_due(file["sha256"], run))
+        ]
 
     def link(self, file: dict[str, Any], path: Path) -> bool:
         """Make `path` a link to the object, or a copy where no link can be made; False if there is no such object."""
@@ -75,7 +75,6 @@ class Objects:
                     "files of releases cannot be shared, so each release is sent and stored whole", reason=str(error)
                 )
                 return
-            _mark_compared(held, file)
             folders.add(held.parent)
         for folder in folders:
             fsync_dir(folder)
@@ -83,7 +82,7 @@ class Objects:
     def compare(self, manifest: Manifest) -> list[str]:
         """Read all objects of a release now; the names of those that were damaged, and are removed."""
         found = [name for name, file in manifest.files.items() if self._path(file).exists()]
-        return [name for name in found if not self._is_sound(manifest.files[name], after_seconds=0)]
+        return [name for name in found if not self._is_sound(manifest.files[name], again=True)]
 
     def sweep(self) -> int:
         """Remove objects that no release has; how many. A reader's own links to them (LanceDB's) keep nothing here."""
@@ -99,36 +98,15 @@ class Objects:
             raise ValueError(f"not a SHA-256: {file['sha256']!r}")
         return self._dir / OBJECTS / match[1] / match[2]
 
-    def _is_sound(self, file: dict[str, Any], after_seconds: float | None = None) -> bool:
-        """`after_seconds`: since an object was compared, after which it is compared again; None: by its name."""
+    def _is_sound(self, file: dict[str, Any], *, again: bool) -> bool:
+        """By its size; `again`: byte for byte. What is not is removed."""
         held = self._path(file)
-        if _has_size(held, file):
-            seconds, nanoseconds = divmod(held.stat().st_mtime_ns, 10**9)
-            limit = _scrubbed_after(file) if after_seconds is None else after_seconds
-            if nanoseconds == _mark(file) and 0 <= time.time() - seconds < limit:
-                return True
-            if sha256_file(held) == file["sha256"]:
-                _mark_compared(held, file)
-                return True
+        if _has_size(held, file) and not (again and sha256_file(held) != file["sha256"]):
+            return True
         if os.path.lexists(held):
             log.error("a stored file of the releases is damaged: it is removed and sent again", object=str(held))
             held.unlink()
         return False
-
-
-def _mark(file: dict[str, Any]) -> int:
-    """The nanoseconds of the time at which this file was compared."""
-    return int(file["sha256"][7:15], 16) % 10**9
-
-
-def _mark_compared(held: Path, file: dict[str, Any]) -> None:
-    moment = int(time.time()) * 10**9 + _mark(file)
-    os.utime(held, ns=(moment, moment))
-
-
-def _scrubbed_after(file: dict[str, Any]) -> float:
-    """Seconds: from SCRUB_LEAST of SCRUB_SECONDS to all of them, evenly by the hash."""
-    return SCRUB_SECONDS * (SCRUB_LEAST + (1 - SCRUB_LEAST) * int(file["sha256"][-4:], 16) / 0xFFFF)
 
 
 def _files(folder: Path) -> Iterator[tuple[str, int]]:

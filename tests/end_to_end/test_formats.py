@@ -17,7 +17,7 @@ from dispatcher.memory.store.tables import version
 from nightly.archive.verification import verify
 from nightly.imports.staging import StagedImport, StagedUnreadable
 from nightly.night.progress import Reporter
-from shared.delivery.receiver import handle
+from shared.delivery.receiver import Receiver, handle
 from shared.errors import FormatNewer, PublishFailed
 from shared.release.manifest import FORMAT_VERSION
 from shared.system.files import sha256_bytes
@@ -76,7 +76,7 @@ def test_the_receiver_refuses_a_memory_directory_of_a_newer_program(light: World
     before = files(light.memory_dir)
     for request in ("begin 1", "verify 1 0", "rollback 1", "prune"):
         with pytest.raises(FormatNewer, match=SENTENCE):
-            handle(light.settings(), request)
+            handle(Receiver(light.settings(), light.memory_dir), request, light.redis)
     assert files(light.memory_dir) == before
 
 

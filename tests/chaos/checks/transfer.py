@@ -107,7 +107,7 @@ def _impatient_night(world: World, remote: Remote) -> tuple[int, str]:
     with (
         mock.patch.object(target, "VERB_TIMEOUT_SECONDS", 6.0),
         mock.patch.object(target, "SILENCE_SECONDS", 1),
-        mock.patch.object(target.SshTarget.bring.retry, "wait", wait_none()),
+        mock.patch.object(target.Target.bring.retry, "wait", wait_none()),
     ):
         try:
             with mock.patch.dict(world.environment, remote.variables), redirect_stdout(io.StringIO()):  # its log

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from nightly import pipeline
 from nightly.steps import restart
 from shared.errors import LedgerMismatch, PublishFailed, ReleaseRefused, SettingsError, StorageError
-from shared.wire.keys import NIGHT_REPORT
+from shared.wire.keys import NIGHT_FAILED, NIGHT_REPORT
 from tests.support.night.steps import replace_step
 from tests.support.world import World
 
@@ -132,16 +132,15 @@ def test_a_failed_restart_is_told_although_the_night_is_done(light: World) -> No
     assert night["failed"]["sentence"].startswith("RESTART_COMMAND failed")
 
 
-def test_a_night_that_was_refused_is_told(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_night_that_was_refused_is_an_alarm(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     light.say("t1", "something")
     light.night()
     monkeypatch.setattr(pipeline, "missing_for_night", lambda settings: ["EMBEDDER=x needs the Python package y"])
     with pytest.raises(SettingsError):
         light.night()
-    good, refused = report(light)
-    assert (good["failed"], refused["failed"]["step"]) == (None, "begin")
-    assert "needs the Python package y" in refused["failed"]["sentence"]
-    assert (refused["turns"], refused["chunks"], refused["steps"]) == (1, 1, {})
+    refused = json.loads(light.redis.get(NIGHT_FAILED) or "")
+    assert (refused["run"], refused["step"], refused["exit_code"]) == (2, "begin", SettingsError.exit_code)
+    assert "needs the Python package y" in refused["sentence"]
 
 
 def test_a_damaged_record_of_one_night_does_not_hide_the_others(light: World) -> None:

@@ -65,8 +65,8 @@ def test_a_changed_release_is_refused_before_the_switch(light: World, monkeypatc
     light.say("t1", "something")
     real = target.transfer
 
-    def damage(source: Path, names: list[str], destination: str) -> int:
-        moved = real(source, names, destination)
+    def damage(source: Path, names: list[str], destination: str, *rest: Any) -> int:
+        moved = real(source, names, destination, *rest)
         if names == ["manifest.json"]:
             return moved
         with (Path(destination) / "lexical" / "1.sqlite").open("r+b") as handle:

@@ -26,7 +26,6 @@ from shared.release.manifest import read_manifest, verify
 from shared.system.files import sha256_bytes, sha256_file
 from tests.support.machine import wait_for
 from tests.support.night.receiving import PART, nothing_was_taken, receive, reseal
-from tests.support.night.two_hosts import DayHost
 from tests.support.world import World
 
 
@@ -38,8 +37,8 @@ def test_what_was_brought_can_be_written_to_and_what_is_served_does_not_change(
     real = target.transfer
     held: list[tuple[int, mmap.mmap, Path]] = []
 
-    def transfer(source: Path, names: list[str], destination: str) -> int:
-        moved = real(source, names, destination)
+    def transfer(source: Path, names: list[str], destination: str, *rest: Any) -> int:
+        moved = real(source, names, destination, *rest)
         if names == ["manifest.json"]:  # what the manifest names comes after it
             return moved
         for path in [path for path in Path(destination).rglob("*") if path.is_file()]:
@@ -67,86 +66,6 @@ def test_what_was_brought_can_be_written_to_and_what_is_served_does_not_change(
     assert "4711" in light.command("hmem", "search", "9912", "boiler code").stdout
 
 
-#: Stands between rsync and ssh: lets so many bytes through, says so, and waits for leave to send the rest.
-HOLDING_SSH = """
-import os, pathlib, subprocess, sys, threading, time
-folder, first = pathlib.Path(sys.argv[1]), int(sys.argv[2])
-ssh = subprocess.Popen(sys.argv[3:], stdin=subprocess.PIPE)
-def pass_on(first):
-    while block := sys.stdin.buffer.read1(1 << 14):
-        ssh.stdin.write(block)
-        ssh.stdin.flush()
-        first -= len(block)
-        if first <= 0 and not (folder / "held").exists():
-            (folder / "held").touch()
-            while not (folder / "go-on").exists():
-                time.sleep(0.02)
-threading.Thread(target=pass_on, args=(first,), daemon=True).start()
-os._exit(ssh.wait())
-"""
-
-
-class Attacker:
-    """Holds the night's key: an `rsync --inplace` that begins before the verification and ends after the switch."""
-
-    def __init__(self, day: DayHost, source: Path, folder: Path) -> None:
-        folder.mkdir()
-        self.folder, evil = folder, folder / "1.sqlite"
-        content = source.read_bytes()
-        evil.write_bytes(content[:-4] + b"evil")
-        (folder / "ssh.py").write_text(HOLDING_SSH)
-        shell = f"{sys.executable} {folder}/ssh.py {folder} {len(content) // 2} {' '.join(day.ssh('night'))}"
-        # rrsync expands the pattern: the attempt's number need not be known.
-        there = f"{day.place}:1.*[0-9]/{PART}"
-        command = ["rsync", "--inplace", "--whole-file", "--ignore-times", "--rsh", shell, str(evil), there]
-        self.rsync = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        wait_for(lambda: (folder / "held").exists() or self.rsync.poll() is not None, "the attacker's rsync")
-        assert self.rsync.poll() is None, self.rsync.communicate()
-        (incoming,) = (day.world.memory_dir / "incoming").glob(f"1.*[0-9]/{PART}")
-        self.brought = incoming.open("rb")
-
-    def finish(self) -> bytes:
-        """Write the rest; the end of the file that was brought."""
-        (self.folder / "go-on").touch()
-        self.rsync.communicate(timeout=600)
-        self.brought.seek(-4, os.SEEK_END)
-        return self.brought.read()
-
-    def close(self) -> None:
-        (self.folder / "go-on").touch()
-        self.rsync.communicate()
-        self.brought.close()
-
-
-def test_a_transfer_that_outlasts_the_switch_changes_nothing(
-    day_host: DayHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With real ssh, rrsync and rsync."""
-    world = day_host.world
-    for number in range(40):
-        world.say(f"t{number}", f"note {number}: {os.urandom(8000).hex()}")
-    real = target.transfer
-    attackers: list[Attacker] = []
-
-    def transfer(source: Path, names: list[str], *rest: Any) -> int:
-        moved = real(source, names, *rest)
-        if PART in names:
-            attackers.append(Attacker(day_host, source / PART, world.root / "attacker"))
-        return moved
-
-    monkeypatch.setattr(target, "transfer", transfer)
-    try:
-        world.night(**{name.lower(): value for name, value in day_host.settings().items()})
-        served = world.memory_dir / "current" / PART
-        before = sha256_file(served)
-        assert attackers[0].finish() == b"evil", "the attacker's rsync has written to the file that was verified"
-        assert sha256_file(served) == before
-        verify((world.memory_dir / "current").resolve())
-    finally:
-        for attacker in attackers:
-            attacker.close()
-
-
 def test_what_arrives_in_place_of_a_release_is_not_taken_for_it(light: World, brought: Path) -> None:
     """The night names the hash of its manifest, and the manifest names all else."""
     named = sha256_file(brought / "manifest.json")
@@ -172,7 +91,7 @@ def test_what_arrives_in_place_of_a_release_is_not_taken_for_it(light: World, br
 )
 def test_a_release_is_verified_by_its_whole_hash_only(light: World, words: str) -> None:
     with pytest.raises(Exception, match="This key allows only"):
-        receiver.handle(light.settings(), words)
+        receiver.handle(Receiver(light.settings(), light.memory_dir), words, light.redis)
 
 
 def _link(path: Path) -> None:
