@@ -21,7 +21,7 @@ from __future__ import annotations
 import pkgutil
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -79,11 +79,8 @@ class Hooks:
         """The same for implementations that are coroutines; they are awaited one after the other."""
         found = list[R]()
         for name, coroutine in self._each(spec, arguments):
-            try:
+            with _noting_failure(name, spec):
                 made = await coroutine
-            except Exception as error:  # noqa: BLE001 - whatever a feature raises
-                _note_failure(name, spec, error)
-            else:
                 found += [] if made is None else [made]
         return found
 
@@ -97,10 +94,8 @@ class Hooks:
         """The same for implementations that return asynchronous contexts; they are entered one after the other, and end with the stack."""
         found = list[R]()
         for name, context in self._each(spec, arguments):
-            try:
+            with _noting_failure(name, spec):
                 found += [await stack.enter_async_context(context)] if context else []
-            except Exception as error:  # noqa: BLE001 - whatever a feature raises
-                _note_failure(name, spec, error)
         return found
 
     async def run(self, spec: Callable[P, Coroutine[Any, Any, None] | None], *_: P.args, **arguments: P.kwargs) -> None:
@@ -108,10 +103,8 @@ class Hooks:
         import asyncio
 
         async def noted(name: str, coroutine: Coroutine[Any, Any, None]) -> None:
-            try:
+            with _noting_failure(name, spec):
                 await coroutine
-            except Exception as error:  # noqa: BLE001 - whatever a feature raises
-                _note_failure(name, spec, error)
 
         await asyncio.gather(*(noted(name, one) for name, one in self._each(spec, arguments) if one is not None))
 
@@ -123,12 +116,10 @@ class Hooks:
         """Each by itself, because pluggy ends a call at the first exception."""
         found = getattr(self._manager.hook, spec.__name__).get_hookimpls()
         for one in sorted(found, key=lambda one: str(one.plugin_name)):
-            try:
-                made = one.function(*[arguments[name] for name in one.argnames])
-            except Exception as error:  # noqa: BLE001 - whatever a feature raises
-                _note_failure(one.plugin_name, spec, error)
-            else:
-                yield one.plugin_name, made
+            made = list[R]()
+            with _noting_failure(one.plugin_name, spec):
+                made.append(one.function(*[arguments[name] for name in one.argnames]))
+            yield from ((one.plugin_name, each) for each in made)
 
 
 @cache
@@ -152,14 +143,18 @@ def feature_modules(name: str) -> tuple[ModuleType, ...]:
     return tuple(import_module(one) for one in names if find_spec(one))
 
 
-def _note_failure(feature: str, spec: Callable[..., Any], error: Exception) -> None:
-    """Raise it on, or log and count it."""
-    if spec.fails == "closed":  # type: ignore[attr-defined]
-        raise error
-    import structlog
+@contextmanager
+def _noting_failure(feature: str, spec: Callable[..., Any]) -> Iterator[None]:
+    """What a feature raises is raised on, or logged and counted, as its specification says."""
+    try:
+        yield
+    except Exception as error:
+        if spec.fails == "closed":  # type: ignore[attr-defined]
+            raise
+        import structlog
 
-    _counts[feature] += 1
-    failures[feature] = f"{_counts[feature]}×, most recently in {spec.__name__}: {type(error).__name__}: {error}"
-    structlog.get_logger().exception(
-        "a feature failed; the rest goes on without it", feature=feature, hook=spec.__name__
-    )
+        _counts[feature] += 1
+        failures[feature] = f"{_counts[feature]}×, most recently in {spec.__name__}: {type(error).__name__}: {error}"
+        structlog.get_logger().exception(
+            "a feature failed; the rest goes on without it", feature=feature, hook=spec.__name__
+        )

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from dispatcher.cli.arguments import Json, connect
 from shared.config.settings import Settings
-from shared.errors import InvalidInput, SettingsError
-from shared.system.command import application, print_bytes, print_json, start, translate
+from shared.errors import SettingsError
+from shared.system.command import application, print_bytes, print_json, start
 from shared.text.format import size_text, zoned_text
 
 if TYPE_CHECKING:
     from dispatcher.health.status import Status
-    from dispatcher.installation.repairs import Repair
 
 app = application()
 
@@ -86,20 +85,10 @@ def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
 
 
 @app.command()
-def doctor(
-    json: Json = False,
-    fix: Annotated[
-        bool, typer.Option("--fix", help="Show what can be repaired without a risk, ask, repair it, and check again.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="With --fix: do not ask.")] = False,
-) -> None:
-    """What is wrong on this host, why, and what to do. Exits with the code of the first problem; without --fix it changes nothing."""
+def doctor(json: Json = False) -> None:
+    """What is wrong on this host, why, and what to do. Exits with the code of the first problem; it changes nothing."""
     from dispatcher.health import doctor as checks
 
-    if yes and not fix:
-        raise InvalidInput("--yes agrees to repairs, so it needs --fix. Add it, or leave --yes out.")
-    if fix:
-        _repair(yes=yes)
     found = []
     for finding in checks.examine(start(formats=False)):
         found.append(finding)
@@ -108,31 +97,3 @@ def doctor(
     if json:
         print_json(checks.report(found))
     raise typer.Exit(checks.exit_code(found))
-
-
-def _repair(*, yes: bool) -> None:
-    """As whoever started the command: root repairs what belongs to others, and becomes the dispatcher's user only for the checks."""
-    from dispatcher.installation.repairs import of_files, repairs
-
-    done = _carry_out(list(of_files(unseen=yes)), yes=yes)
-    done |= _carry_out(list(repairs(start(directory=None, logs=False))), yes=yes)
-    if not done:
-        typer.echo("Nothing here can be repaired by this command.", err=True)
-
-
-def _carry_out(wanted: list[Repair], *, yes: bool) -> bool:
-    """Whether there was something to do."""
-    for one in wanted:
-        typer.echo(f"to repair: {one.sentence}", err=True)
-    if wanted and not (yes or typer.confirm("Repair this?", err=True)):
-        raise typer.Exit(1)
-    for one in wanted:
-        try:
-            one.carry_out()
-        except (
-            Exception
-        ) as error:  # one that fails must not keep the others back; the doctor says next what is still wrong
-            if (ours := translate(error)) is None:
-                raise
-            typer.echo(f"not repaired: {one.sentence} {ours}", err=True)
-    return bool(wanted)

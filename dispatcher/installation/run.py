@@ -40,19 +40,17 @@ def as_account(name: str | None, home: Path | None = None, more: Mapping[str, st
     }
 
 
-def run(command: Sequence[str], why: str, remedy: str, *, seconds: float = 60.0, given: str = "", **how: Any) -> str:
+def run(command: Sequence[str], why: str, remedy: str, *, seconds: float = 60.0, **how: Any) -> str:
     """Run a program to its end; what it printed. InstallationIncomplete ("`why` failed: its last words. `remedy`") if it fails.
 
-    `given` is its standard input. `how`: further arguments for subprocess (as_account).
+    `how`: further arguments for subprocess (as_account).
     """
-    with tempfile.TemporaryFile() as standard_input, tempfile.TemporaryFile() as output:
-        standard_input.write(given.encode())  # it may be secret, and longer than a pipe holds
-        standard_input.seek(0)
+    with tempfile.TemporaryFile() as output:
         try:
             process = subprocess.Popen(
                 list(command),
                 start_new_session="user" in how,  # an account must not reach root's terminal
-                stdin=standard_input,
+                stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 **how,

@@ -8,12 +8,12 @@ segments, the day store, …) are refused by their readers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
+from shared.config.installation import version
 from shared.errors import FormatNewer
 from shared.system.files import PRIVATE, Modes, read_own, write_atomic
 
@@ -26,8 +26,6 @@ NAME = "format.json"
 FORMATS: Mapping[str, int] = {"hmem_state_dir": 1, "hmem_memory_dir": 1, "hmem_night_dir": 1}
 #: The same of all values in Redis that are ours alone (`hcli:mem:…`).
 REDIS_FORMAT = 1
-#: The number of a place whose record cannot be read.
-UNREADABLE = 0
 
 
 class FoundFormat(NamedTuple):
@@ -36,14 +34,6 @@ class FoundFormat(NamedTuple):
     number: int
     program: str
     release: int | None = None
-
-
-def program_version() -> str:
-    """This program's version, as it is installed."""
-    try:
-        return version("hcli-memory")
-    except PackageNotFoundError:  # run from a folder that is not installed
-        return "unknown"
 
 
 def read_format(directory: Path) -> FoundFormat | None:
@@ -55,20 +45,16 @@ def read_format(directory: Path) -> FoundFormat | None:
 
 
 def parse(raw: bytes | None) -> FoundFormat | None:
-    """A record from its bytes; None for none, number UNREADABLE for one that is damaged."""
-    if raw is None:
-        return None
+    """A record from its bytes; None for none, and for one that is damaged."""
     try:
-        record = orjson.loads(raw)
+        record = orjson.loads(raw or b"null")
         number, program, release = record["format"], record.get("program"), record.get("release")
     except (ValueError, KeyError, TypeError, AttributeError):
-        return FoundFormat(UNREADABLE, "")
-    known = type(number) is int and number > 0
-    return FoundFormat(
-        number if known else UNREADABLE,
-        program[:40] if isinstance(program, str) else "",
-        release if type(release) is int else None,
-    )
+        return None
+    if type(number) is not int:
+        return None
+    shown = program[:40] if isinstance(program, str) else ""
+    return FoundFormat(number, shown, release if type(release) is int else None)
 
 
 def refuse_newer(place: str, found: FoundFormat | None, reads: int) -> None:
@@ -77,7 +63,7 @@ def refuse_newer(place: str, found: FoundFormat | None, reads: int) -> None:
         return
     by = f"hcli-memory {found.program}" if found.program else "a newer hcli-memory"
     raise FormatNewer(
-        f"{place} has format {found.number}, which {by} wrote; this program ({program_version()}) reads formats up to {reads}, so it "
+        f"{place} has format {found.number}, which {by} wrote; this program ({version()}) reads formats up to {reads}, so it "
         f"changed nothing. Install {by}{' or a newer one' if found.program else ''} here, too."
     )
 
@@ -99,7 +85,7 @@ def claim(directory: Path, setting: str, modes: Modes = PRIVATE) -> None:
 
 def claim_redis(raw: bytes | None, release: int) -> bytes | None:
     """What to write under Redis' key, in place of `raw`, or None; FormatNewer. `release`: the format of releases that this program reads."""
-    found, ours = parse(raw), FoundFormat(REDIS_FORMAT, program_version(), release)
+    found, ours = parse(raw), FoundFormat(REDIS_FORMAT, version(), release)
     refuse_newer_redis(raw)
     return None if found == ours else record(REDIS_FORMAT, release)
 
@@ -112,4 +98,4 @@ def refuse_newer_redis(raw: bytes | None) -> None:
 def record(number: int, release: int | None = None) -> bytes:
     """The bytes of a record of this program."""
     more = {} if release is None else {"release": release}
-    return orjson.dumps({"format": number, "program": program_version(), **more}) + b"\n"
+    return orjson.dumps({"format": number, "program": version(), **more}) + b"\n"

@@ -17,11 +17,12 @@ from dispatcher.memory.store.tables import version
 from nightly.archive.verification import verify
 from nightly.imports.staging import StagedImport, StagedUnreadable
 from nightly.night.progress import Reporter
+from shared.config import installation
 from shared.delivery.receiver import Receiver, handle
 from shared.errors import FormatNewer, PublishFailed
 from shared.release.manifest import FORMAT_VERSION
 from shared.system.files import sha256_bytes
-from shared.system.formats import NAME, program_version
+from shared.system.formats import NAME
 from shared.wire import keys
 from tests.support.day.health import ask
 from tests.support.night.archives import archive
@@ -43,7 +44,7 @@ def test_a_record_that_cannot_be_read_is_written_anew(light: World) -> None:
     (light.night_dir / NAME).write_bytes(b"\x00 nothing")
     light.say("t1", "said on day 1")
     light.night()
-    assert orjson.loads((light.night_dir / NAME).read_bytes()) == {"format": 1, "program": program_version()}
+    assert orjson.loads((light.night_dir / NAME).read_bytes()) == {"format": 1, "program": installation.version()}
 
 
 @pytest.mark.parametrize("place", ["state", "memory", "night"])

@@ -56,10 +56,9 @@ def check_claude(setup: Setup) -> Finding:
 
 def _compared(version: str) -> str:
     """How the version compares to the tested one, and what to do if that matters."""
-    if _numbers(version) == _numbers(TESTED_CLAUDE):
+    if version == TESTED_CLAUDE:
         return ", which is the version that was tested"
-    than = "newer" if _numbers(version) > _numbers(TESTED_CLAUDE) else "older"
-    return f", {than} than the tested {TESTED_CLAUDE}; if answers fail, {how_to_get_claude()} installs the tested one"
+    return f"; if answers fail, {how_to_get_claude()} installs the tested {TESTED_CLAUDE}"
 
 
 def check_login(setup: Setup) -> Finding:

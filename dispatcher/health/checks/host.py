@@ -16,11 +16,12 @@ from dispatcher.claude.environment import cli_environment, find_cli
 from dispatcher.claude.sandbox import Walls
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, warning
 from shared.config.credentials import variables_set
+from shared.config.installation import version
 from shared.config.ownership import OURS, refuse_unsafe, user_name
 from shared.config.settings import Settings
 from shared.config.sources import secrets_in_file, secrets_of, settings_file
 from shared.errors import ClaudeUnavailable, SettingsError
-from shared.system.formats import program_version, refuse_newer_directories, refuse_newer_redis
+from shared.system.formats import refuse_newer_directories, refuse_newer_redis
 from shared.turns.signed.results import signing_key
 from shared.wire import keys
 
@@ -128,7 +129,7 @@ def check_formats(setup: Setup) -> Finding:
     """No newer program has written in our directories or in Redis. (Day store, release and segments are judged by who reads them.)"""
     refuse_newer_directories(setup.settings)
     refuse_newer_redis(cast(bytes | None, setup.redis.get(keys.FORMAT)))
-    return ok(f"No newer program than this one ({program_version()}) has written in our directories or in Redis.")
+    return ok(f"No newer program than this one ({version()}) has written in our directories or in Redis.")
 
 
 def check_disk(setup: Setup) -> Finding:

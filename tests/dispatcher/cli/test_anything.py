@@ -6,11 +6,8 @@ import asyncio
 import contextlib
 import json
 import shutil
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,16 +25,13 @@ from dispatcher.memory.session_summary import SummaryWriter, in_thread
 from dispatcher.queue.chat_commands import dispatcher_commands
 from dispatcher.releases.served import ServedRelease
 from nightly.archive import export
-from nightly.archive.segments import RawRecord, Segment, WrittenText, segment_name, write_segment
 from nightly.backfill import import_files
 from nightly.imports.candidates import Wanted
 from nightly.night.progress import Reporter
-from shared.errors import ArchiveDamaged, ReleaseRefused
-from shared.release.manifest import current_release, parse_manifest, read_manifest
+from shared.release.manifest import current_release
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
-from shared.system.files import sha256_bytes
-from shared.turns.records import RecordRefused, Task, Tombstone, Turn, dumps
+from shared.turns.records import RecordRefused, Task, Tombstone
 from shared.turns.signed.results import Result
 from tests.support.day.anything import EXAMPLES, damaged, drawn, tasks, through
 from tests.support.day.forgetting_world import hmem
@@ -55,8 +49,6 @@ SHARE = max(1, EXAMPLES // KINDS)
 TASK = {"task_id": "t", "message": "hello", "chat_id": "8", "user_id": 1, "submitted_at": "2026-11-22T10:00:00Z"}
 TURN = {"task_id": "t", "role": "user", "chat_id": "8", "content": "hello", "timestamp": 1.7e9, "name": "Ann"}
 TOMBSTONE = json.loads(Tombstone("s", "8", 1.7e9, turn_ids=frozenset({"t:user"}), said_at={"t:user": 1.0}).to_json())
-TEXT = WrittenText("k", "m", "d", "8", "a text").to_json()
-ERASED = {"kind": "erased", "key": "hcli:memory:t:user", "chat_id": "8", "timestamp": 1.0, "sha256": "sha256:00"}
 
 
 class Echo(ClaudeCli):
@@ -283,47 +275,3 @@ def _tombstone(raw: bytes) -> Tombstone | None:
     with contextlib.suppress(RecordRefused):
         return Tombstone.parse(raw)
     return None
-
-
-def test_any_bytes_are_a_manifest_or_refused(light: World) -> None:
-    light.say("t", "hello", chat_id="8")
-    light.night()
-    release = current_release(light.memory_dir)
-    assert release
-    sound = read_manifest(release)
-    base = json.loads(sound.to_json())
-    ends = Counter[str]()
-    for raw in [b"{", *drawn(damaged([base, json.loads(replace(sound, ledger={}).to_json())]), SHARE)]:
-        (release / "manifest.json").write_bytes(raw)
-        for read in (partial(parse_manifest, raw, "it"), partial(read_manifest, release)):
-            try:
-                read()
-                ends["read"] += 1
-            except ReleaseRefused:
-                ends["refused"] += 1
-    assert sum(ends.values()) == 2 * (1 + SHARE)
-    assert ends["refused"]
-
-
-def test_any_bytes_are_a_segment_or_damage(tmp_path: Path) -> None:
-    turn = {"kind": "turn", **RawRecord(b"hcli:memory:t:user", "string", dumps(TURN)).to_json()}
-    header = {"kind": "segment", "format": 1, "run": 1}
-    lines = [turn, turn | {"kind": "quarantine", "reason": "odd"}, TEXT, ERASED, header]
-    lines.append({"kind": "tombstone", "tombstone": TOMBSTONE})
-    path, ends = tmp_path / segment_name(1), Counter[str]()
-    for number, raw in enumerate([b"no segment", dumps(turn), *drawn(damaged(lines), SHARE)]):
-        line = raw.replace(b"\n", b" ")
-        body = [json.dumps(header).encode(), line] if number % 4 else [line]
-        content = b"".join(part + b"\n" for part in body)
-        end = dumps({"kind": "end", "lines": len(body), "sha256": sha256_bytes(content)})
-        path.write_bytes(content + end + b"\n" if number % 8 else raw)
-        for read in (lambda: list(Segment(path)), lambda: read_archive(tmp_path)):
-            try:
-                read()
-                ends["read"] += 1
-            except ArchiveDamaged:
-                ends["refused"] += 1
-    assert sum(ends.values()) == 2 * (2 + SHARE)
-    assert ends["read"] >= 2 <= ends["refused"], "the first is damage, the second a segment"
-    write_segment(path, 1, [turn])
-    assert read_archive(tmp_path).versions["t:user"].turn == Turn.parse(b"hcli:memory:t:user", dumps(TURN))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 from shared.wire import keys
+from tests.support.processes import forked
 from tests.support.redis.users import Guarded
 from tests.support.world import BINARIES, REPOSITORY
 
@@ -14,8 +13,7 @@ from tests.support.world import BINARIES, REPOSITORY
 def check(guarded: Guarded, user: str, *command: str, home: Path) -> tuple[int, str]:
     variables = {"PATH": f"{BINARIES}:/usr/bin:/bin", "HOME": str(home), "REDIS_URL": guarded.urls[user]}
     variables |= {"HMEM_CONFIG": "/dev/null", "HMEM_STATE_DIR": str(home), "PYTHONPATH": str(REPOSITORY)}
-    program = [sys.executable, str(BINARIES / "hmem"), *command, "--check"]
-    done = subprocess.run(program, env=variables, capture_output=True, text=True, check=False)
+    done = forked.run([str(BINARIES / "hmem"), *command, "--check"], 120, variables)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -72,19 +72,6 @@ def test_what_cannot_be_asked_is_refused(talked: World) -> None:
         assert "Traceback" not in done.stderr
 
 
-def test_before_the_first_night_today_answers(light: World) -> None:
-    unknown = light.command("hmem", "history", "-100123", check=False)
-    assert unknown.returncode == InvalidInput.exit_code
-    assert "Today's memory does not have a chat -100123. Check the id. There is no release in" in unknown.stderr
-    said_today(light, Turn("t1", "user", "-100123", "hello", MAY))
-    for arguments in (["-100123"], ["--", "-100123"]):
-        done = light.command("hmem", "history", *arguments)
-        assert done.stdout == "2026-05-08 12:05  user: hello\n"
-        assert "1 turns from today" in done.stderr
-        assert "note: There is no release" in done.stderr
-    assert told(light, "-100123")["release"] is None
-
-
 def test_what_is_forgotten_is_in_neither(talked: World) -> None:
     forgotten = Forgotten(talked.settings().hmem_state_dir)
     forgotten.add(Tombstone("s", "9912", MAY + 999, turn_ids=frozenset({"t1:asst", "t2:user"})))
@@ -117,18 +104,6 @@ def test_a_terminal_obeys_nothing_that_was_said(light: World) -> None:
     done = light.command("hmem", "history", "9912")
     assert "\x1b" not in done.stdout
     assert done.stdout.splitlines()[1:] == ["      assistant: yes"], "set off: no other speaker begins a line"
-
-
-def test_a_namesake_of_the_release_is_one_too(light: World) -> None:
-    light.say("t1", "hello", name="Alex", timestamp=MAY, user_id="1")
-    light.night()
-    said_today(light, Turn("t2", "user", "9912", "hi", MAY + 60, "Alex", user_id="2"))
-    first, second = (turn["label"] for turn in told(light, "9912")["turns"])
-    (last,) = told(light, "9912", "--limit", "1")["turns"]
-    (earlier,) = told(light, "9912", "--until", "2026-05-08T12:05:30")["turns"]
-    assert (earlier["label"], last["label"]) == (first, second)
-    assert first != second
-    assert all(label.startswith("Alex #") for label in (first, second))
 
 
 def test_the_summary_of_a_chat_is_shown_and_withheld_once_something_was_forgotten(light: World) -> None:

@@ -107,21 +107,6 @@ def test_a_dispatcher_is_ready_alive_and_stopping(light: World, systemd: Systemd
     assert set(systemd.messages()) == {"READY=1", "WATCHDOG=1", "STOPPING=1"}
 
 
-@pytest.mark.slow
-def test_a_dispatcher_that_may_not_claim_is_not_ready(light: World, systemd: Systemd) -> None:
-    light.redis.acl_setuser("weak", enabled=True, nopass=True, keys=["*"], commands=["+@all", "-evalsha"], reset=True)
-    try:
-        url = light.url.replace("redis://", "redis://weak:x@")
-        running = light.start_dispatcher(REDIS_URL=url, **systemd.variables)
-        wait_for(lambda: b"the queue cannot be read" in running.log.read_bytes(), "the refusal")
-        assert systemd.count("READY=1") == 0
-        light.redis.acl_setuser("weak", commands=["+evalsha"])
-        wait_for(lambda: systemd.count("READY=1"), "READY=1")
-        assert running.stop() == 0
-    finally:
-        light.redis.acl_deluser("weak")
-
-
 class Still:
     """Stands for memory, answering and queue where a test needs none: never moves, never answers."""
 

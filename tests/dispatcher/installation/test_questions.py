@@ -11,7 +11,7 @@ import pytest
 
 from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.init.questions import ask_bot, ask_everything
-from shared.errors import HmemError, InstallationIncomplete, SettingsError
+from shared.errors import HmemError, InstallationIncomplete
 from tests.servers.telegram_api import TOKEN, TelegramApi
 from tests.support.machine import wait_for
 from tests.support.processes.installing import CHAT, ScriptedTerminal, installation_in
@@ -116,7 +116,6 @@ def test_what_is_given_is_not_asked_for(tmp_path: Path, api: TelegramApi) -> Non
 @pytest.mark.parametrize(
     ("name", "value", "why"),
     [
-        ("RESULT_HMAC_KEY", "short", "RESULT_HMAC_KEY"),
         ("ALLOWED_CHATS", "noor", "ALLOWED_CHATS"),
         ("HMEM_NIGHT_DIR", "/elsewhere", "mount that there"),
         ("ARCHIVE_MIRROR", "/mnt/my disk", "characters that services cannot have"),
@@ -134,10 +133,3 @@ def test_what_would_fail_later_is_said_at_once(
     }
     with pytest.raises(HmemError, match=why):
         ask_everything(installation_in(tmp_path, ScriptedTerminal(unattended=True), given))
-
-
-def test_a_wrong_setting_is_said_before_anything_is_asked(tmp_path: Path) -> None:
-    terminal = ScriptedTerminal()
-    with pytest.raises(SettingsError, match="CHAT_TIMEZONE"):
-        ask_everything(installation_in(tmp_path, terminal, {"CHAT_TIMEZONE": "Mars"}))
-    assert terminal.asked == []

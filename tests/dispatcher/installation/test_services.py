@@ -47,12 +47,6 @@ def test_systemd_takes_the_units_of_three_users(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_redis_is_confined_as_the_others_are(tmp_path: Path) -> None:
-    units = {"hmem-redis.service": units_of(of_host())["hmem-redis.service"]}
-    done = verified(tmp_path, units, "security", "--offline=true", "--no-pager", "--threshold=18")
-    assert done.returncode == 0, done.stdout[-300:]
-
-
 def test_a_child_that_ran_out_of_memory_takes_no_service_with_it(tmp_path: Path) -> None:
     """By default systemd stops a whole unit when the kernel ends one of its processes."""
     for units in (units_of(of_host()), units_of(layout_in(tmp_path))):

@@ -70,11 +70,6 @@ def cut(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
 
-def model_cut(host: Installation) -> None:
-    host.environment["EMBED_MODEL"] = "all-minilm"
-    cut(host.own_program() / "shared" / "models" / "all-MiniLM-L6-v2-int8" / "model.onnx")
-
-
 def damage_segment(host: Installation) -> None:
     segment = host.archive / "seg-1.jsonl"
     segment.write_bytes(segment.read_bytes().replace(b"4711", b"4712"))
@@ -85,23 +80,6 @@ def port_taken(host: Installation) -> Iterator[None]:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         host.environment["METRICS_LISTEN"] = f"127.0.0.1:{taken.getsockname()[1]}"
         yield
-
-
-@contextmanager
-def another_night(host: Installation) -> Iterator[None]:
-    """One that holds the lock: it waits for an rsync that does not end."""
-    folder = script(host.root / "slow" / "rsync", "#!/bin/sh\nexec sleep 600\n").parent
-    variables = host.variables() | {"PATH": f"{folder}:{host.variables()['PATH']}"}
-    with (host.root / "night.log").open("wb") as log:
-        night = subprocess.Popen(
-            [str(BINARIES / "hmem-night"), "run"], env=variables, stdout=log, stderr=log, start_new_session=True
-        )
-    wait_for(lambda: host.redis.exists("hcli:mem:night:owner"), "the other night")
-    try:
-        yield
-    finally:
-        os.killpg(night.pid, signal.SIGKILL)
-        night.wait()
 
 
 def stale(host: Installation) -> None:

@@ -47,8 +47,6 @@ class Fault:
     patience: float = 30.0
 
 
-_KEY_FIX = "openssl rand -hex 32"
-_MODEL_FIX = "git checkout -- shared/models.*scripts/setup"
 _STATUS_RELEASE = "hmem release rollback"
 _START = "systemctl start hmem-dispatcher"
 
@@ -62,10 +60,6 @@ FAULTS: tuple[Fault, ...] = (
         "the dispatcher stands still, and three messages wait", breaking.stopped,
         Doctor("dispatcher", 43, "is alive but takes nothing from the queue: 3 messages wait", "systemctl restart hmem-dispatcher"),
         Answer(43, "takes nothing from the queue.*restart"), UNANSWERED, patience=1,
-    ),
-    Fault(
-        "the model's file is cut", breaking.model_cut, Doctor("embedder", 13, "11472134 bytes of 22944268", _MODEL_FIX),
-        start="after", command=("hmem-night", "run"), said=Answer(13, f"EmbeddingError.*is incomplete.*{_MODEL_FIX}"),
     ),
     Fault(
         "the night directory cannot be written", breaking.closes(lambda host: host.night_dir, 0o500),
@@ -84,10 +78,6 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "the port of METRICS_LISTEN is taken", breaking.port_taken,
         Doctor("metrics", 44, "METRICS_LISTEN=127.0.0.1:.*the dispatcher's metrics are not served", "free port.*restart"), start="after",
-    ),
-    Fault(
-        "two nights at once: the second one is refused", breaking.another_night, Doctor("night", 0, "last good night was run 2", ""),
-        command=("hmem-night", "run"), said=Answer(75, "A night is running on .*Wait until it ends"),
     ),
     Fault(
         "no good night for 40 hours", breaking.stale,
@@ -147,11 +137,6 @@ FAULTS: tuple[Fault, ...] = (
         "the day store is damaged", breaking.store_damaged,
         Doctor("store", 27, "day-store.sqlite is damaged", "Restore your backup of it, or move it away"),
         start="after",
-    ),
-    Fault(
-        "the HMAC key is far too short", breaking.environment(RESULT_HMAC_KEY="k"), Doctor("settings", 10, "too easy to guess", _KEY_FIX),
-        Answer(42, "No dispatcher"), Answer(10, f"easy to guess.*{_KEY_FIX}"), start="after", command=("hmem", "run"),
-        said=Answer(10, f"easy to guess.*{_KEY_FIX}"),
     ),
     Fault(
         "the owner's key is lost", breaking.owner_key_missing, Doctor("owner key", 10, "no owner's key at .*owner.key", "Restore it from a copy"),

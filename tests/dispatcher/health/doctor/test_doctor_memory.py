@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from typing import Any
 
@@ -11,7 +10,7 @@ import orjson
 import pytest
 from redis import Redis
 
-from dispatcher.health.findings import Fault, Finding
+from dispatcher.health.findings import Finding
 from shared.errors import IndexServerUnavailable
 from shared.release.retention import write_pin
 from shared.vectors.qdrant.settings import QdrantSettings
@@ -51,23 +50,6 @@ def test_ollama_faults(host: World) -> None:
         expect(host, "embedder", 13, "differently from all-MiniLM-L6-v2.*cosine", "ollama pull")
 
 
-@pytest.mark.slow
-def test_an_embedder_that_differs_from_the_release(host: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EMBED_MODEL", "all-minilm")  # of the process that tries a release, which knows no Ollama
-    host.environment["EMBED_MODEL"] = "all-minilm"
-    with OllamaApi() as api:
-        host.environment |= {"EMBEDDER": "ollama", "NIGHT_INDEXES": "sqlite", "OLLAMA_URL": api.url}
-        host.night()
-        assert looks(host, "vectors").state == "ok"
-        api.models["all-minilm:latest"] = "0" * 64  # pulled again, another version
-        expect(
-            host, "vectors", Fault.EMBEDDER_DIFFERS, "differs from .* release .* by words only: another version of the model",
-            "EMBED_MODEL=all-minilm and.*or run hmem-night backfill archive --reembed",
-        )  # fmt: skip
-    assert looks_with(host, "vectors", EMBEDDER="local").state == "ok", "the same weights elsewhere"
-    assert looks_with(host, "vectors", EMBEDDER="none").state == "warning"
-
-
 def looks_with(host: World, name: str, **more: str) -> Finding:
     host.environment |= more
     return looks(host, name)
@@ -79,13 +61,6 @@ def test_a_memory_directory_that_is_empty_though_there_was_a_night(host: World) 
     found = looks_with(host, "release", HMEM_MEMORY_DIR=str(empty))
     assert (found.state, "though night 1 has ended well" in found.sentence) == ("warning", True)
     assert "hmem-night run" not in found.fix, "it did, into another directory"
-
-
-def test_a_dangling_current(host: World) -> None:
-    release = (host.memory_dir / "current").resolve()
-    shutil.move(release, host.root / "away")
-    fix = "Point it at a release again: hmem release list, hmem release rollback RUN"
-    expect(host, "release", 16, f"current points to releases/{release.name}, which does not exist", fix)
 
 
 def test_a_manifest_that_is_newer_or_broken(host: World) -> None:
@@ -121,14 +96,6 @@ def test_a_pinned_release(host: World) -> None:
     expect(host, "pin", 16, "pin .* is damaged", "hmem release (unpin|rollback)")
 
 
-@pytest.mark.slow
-def test_a_release_that_can_be_asked_by_words_alone(host: World) -> None:
-    assert ask(host)[1]["vectors"].state == "ok", "EMBEDDER=none: it is meant so"
-    found = ask(host, EMBEDDER="local")[1]["vectors"]
-    assert (found.state, "built without a vector index" in found.sentence) == ("warning", True)
-    assert ask(host, EMBEDDER="local", MEMORY_BACKEND="none")[1]["vectors"].state == "ok"
-
-
 def test_an_index_that_the_night_does_not_build_is_an_error(host: World) -> None:
     host.environment |= {"EMBEDDER": "local", "MEMORY_BACKEND": "chroma"}
     found = looks(host, "vectors")
@@ -156,14 +123,3 @@ def test_an_index_that_cannot_be_searched(world: World) -> None:
     assert (found.state, found.code) == ("problem", IndexServerUnavailable.exit_code)
     assert "The qdrant index of release 1 cannot be searched: the qdrant server is not available" in found.sentence
     assert not list((world.root / "state" / "views").glob("*"))
-
-
-@pytest.mark.slow
-def test_a_store_of_the_day_that_does_not_answer(host: World) -> None:
-    assert "yet" in ask(host)[1]["store"].sentence
-    host.command("hmem", "memory", "add", "9912", "the cat is called Minka")
-    assert "1 facts, goals and preferences" in ask(host)[1]["store"].sentence
-    assert ask(host, DAY_STORE_URL="none")[1]["store"].state == "ok"
-    assert host.status(check=False, DAY_STORE_URL="foo://bar").returncode == 10
-    (host.root / "state" / "forgotten.jsonl").write_text('{"half')
-    expect(host, "store", 15, "is not a tombstone", "nothing is recalled until then")
