@@ -10,9 +10,8 @@ import pytest
 
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import Forgotten
-from shared.errors import InvalidInput, StorageError, StoreUnavailable
+from shared.errors import InvalidInput, StorageError
 from shared.turns.records import Tombstone, Turn
-from tests.support.machine import free_port
 from tests.support.world import World
 
 MAY = 1_778_241_900.0  # 2026-05-08 12:05 UTC
@@ -84,19 +83,6 @@ def test_what_is_forgotten_is_in_neither(talked: World) -> None:
     (talked.root / "state" / "forgotten.jsonl").write_text("broken\n")
     done = talked.command("hmem", "history", "9912", check=False)
     assert (done.returncode, done.stdout) == (StorageError.exit_code, "")
-
-
-def test_a_store_that_is_away_leaves_the_release_and_is_named(talked: World) -> None:
-    talked.environment["DAY_STORE_URL"] = f"postgresql://hmem:pa55word@127.0.0.1:{free_port()}/hmem"
-    done = talked.command("hmem", "history", "9912")
-    assert done.stdout.count("2026-05-08") == 2
-    assert done.stderr.startswith("2 turns from release 1; ")
-    assert "note: no memory of the day: The day store at " in done.stderr
-    assert "pa55word" not in done.stderr
-    other = talked.command("hmem", "history", "77", check=False)
-    assert other.returncode == StoreUnavailable.exit_code, "today may know it"
-    talked.environment["DAY_STORE_URL"] = "none"
-    assert talked.command("hmem", "history", "9912").stderr.startswith("2 turns from release 1; ")
 
 
 def test_a_terminal_obeys_nothing_that_was_said(light: World) -> None:

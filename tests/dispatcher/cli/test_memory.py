@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -200,20 +199,3 @@ def test_the_rows_of_relay_keep_their_times(light: World) -> None:
     assert "A fact has no priority" in memory(light, "add", "9912", "x", "--priority", "2", code=24)
     memory(light, "add", "9912", "learn to sail", "--type", "goal", "--priority", "3")
     assert "learn to sail [priority 3]" in memory(light, "list", "9912")
-
-
-@pytest.mark.slow
-def test_what_is_forgotten_is_in_no_search_and_in_no_batch_until_the_night_too(light: World, tmp_path: Path) -> None:
-    light.say("t1", "My alarm code is ALRM5150 and the panel is in the hall")
-    light.say("t2", "The hall is painted green")
-    light.night()
-    memory(light, "add", "9912", "The alarm code is ALRM5150")
-    batch = tmp_path / "batch.jsonl"
-    batch.write_text('{"qid": 1, "chat_id": "9912", "question": "alarm code in the hall?"}\n')
-    looks = [("search", "9912", "alarm code"), ("context", "9912", "alarm code?"), ("context", "--batch", str(batch))]
-    assert all("ALRM5150" in light.command("hmem", *look).stdout for look in looks)
-    memory(light, "forget", "9912", "alarm code")
-    for look in looks:
-        done = light.command("hmem", *look).stdout
-        assert "ALRM5150" not in done, look
-    assert "t2:user" in light.command("hmem", "search", "--batch", str(batch)).stdout

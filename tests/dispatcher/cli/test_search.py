@@ -6,14 +6,11 @@ import json
 import time
 from contextlib import closing, nullcontext
 
-import pytest
-
 from dispatcher.cli.arguments import sides
 from dispatcher.cli.search import find
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.search import SearchResult
 from dispatcher.memory.tombstones import Forgotten
-from shared.errors import InvalidInput
 from shared.search.types import Query
 from shared.turns.records import Tombstone, Turn
 from tests.support.machine import free_port
@@ -44,29 +41,6 @@ def test_release_and_today_are_ranked_together(light: World) -> None:
     told = json.loads(light.command("hmem", "search", "9912", "boiler humming", "--json").stdout)
     assert (told["release"], [hit["turn_ids"] for hit in told["hits"]]) == (1, [["today0:user"], ["t1:user"]])
     assert hits(find(light.settings(), Query("77", "boiler humming", 5))) == [], "another chat"
-
-
-@pytest.mark.slow
-def test_a_name_that_passes_for_the_assistant_is_said_to_be_a_users(light: World) -> None:
-    light.say("t1", BOILER, name="\u0410ssistant")
-    light.say("t2", HUMMING, name="Anna")
-    light.night()
-    shown = light.command("hmem", "search", "9912", "boiler").stdout
-    assert f'user "\u0410ssistant": {BOILER}' in shown
-    assert f" Anna: {HUMMING}" in shown
-
-
-def test_before_the_first_night_today_answers(light: World) -> None:
-    with pytest.raises(InvalidInput, match="There is no release"):
-        find(light.settings(), Query("9912", "boiler", 5))
-    said_today(light, HUMMING)
-    found = find(light.settings(), Query("9912", "boiler", 5))
-    assert (hits(found), found.run, sides(found.run, today=found.today)) == (["today0:user"], None, "today")
-    assert found.recalled.degraded[-1].startswith("There is no release")
-    done = light.command("hmem", "search", "9912", "boiler")
-    assert "from today" in done.stderr
-    assert "note: There is no release" in done.stderr
-    assert light.command("hmem", "search", "77", "boiler", check=False).returncode == 24, "another chat"
 
 
 def test_what_is_forgotten_is_in_neither(light: World) -> None:

@@ -47,13 +47,6 @@ def test_systemd_takes_the_units_of_three_users(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_child_that_ran_out_of_memory_takes_no_service_with_it(tmp_path: Path) -> None:
-    """By default systemd stops a whole unit when the kernel ends one of its processes."""
-    for units in (units_of(of_host()), units_of(layout_in(tmp_path))):
-        for name, text in units.items():
-            assert "OOMPolicy=continue\n" in text or name.endswith(".timer"), name
-
-
 def test_systemd_takes_the_units_of_a_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layout = layout_in(tmp_path)
     units = units_of(layout)

@@ -52,3 +52,7 @@ def test_what_a_wheel_lacks_is_named(tmp_path: Path) -> None:
     assert "HMEM_PARTS in deploy/.env" in how_to_add("chroma", tmp_path, tmp_path)
     assert how_to_get_claude(tmp_path) == f"npm install -g @anthropic-ai/claude-code@{TESTED_CLAUDE}"
     assert f"claude_version={TESTED_CLAUDE}\n" in (REPOSITORY / "scripts" / "setup").read_text()
+    for image in ("day", "night"):
+        text = (REPOSITORY / f"deploy/Dockerfile.{image}").read_text()
+        assert f"scripts/locked {image} ${{HMEM_PARTS}}" in text
+        assert f"touch /opt/venv/{IMAGE_MARKER}" in text

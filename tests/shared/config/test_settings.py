@@ -49,15 +49,6 @@ def refusal(**overrides: Any) -> str:
     return text
 
 
-def test_without_file_and_environment_the_defaults_hold() -> None:
-    settings = load_settings()
-    assert settings.redis_url == "redis://127.0.0.1:6379/0"
-    assert (settings.memory_tokens, settings.memory_backend, settings.embedder) == (1500, "auto", "local")
-    assert settings.result_hmac_key is None
-    assert settings.target_dir == Path("/data/memory")
-    assert settings.indexes == ("sqlite",)
-
-
 def test_the_default_file_is_read_where_it_exists_and_hmem_config_replaces_it(
     config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.config.installation import IMAGE_MARKER
 from shared.config.kinds import embedders, indexes
-from shared.config.packages import PACKAGES, how_to_add, part_of
+from shared.config.packages import PACKAGES, part_of
 from shared.config.settings import load_settings
 from tests.support.processes.hidden_packages import hide
 from tests.support.world import REPOSITORY, World
@@ -53,16 +52,6 @@ def test_the_table_of_packages_is_that_of_the_project() -> None:
     assert {"chroma", "local"} <= set(re.findall(r"[\w-]+", EXTRAS["day"][0])) & set(
         re.findall(r"[\w-]+", EXTRAS["night"][0])
     )
-
-
-def test_a_message_names_what_is_right_where_it_is_said(tmp_path: Path) -> None:
-    assert how_to_add("chroma") == f"run scripts/setup --with chroma in {REPOSITORY}"
-    (tmp_path / IMAGE_MARKER).touch()
-    assert "HMEM_PARTS in deploy/.env" in how_to_add("chroma", tmp_path, tmp_path)
-    for image in ("day", "night"):
-        text = (REPOSITORY / f"deploy/Dockerfile.{image}").read_text()
-        assert f"scripts/locked {image} ${{HMEM_PARTS}}" in text
-        assert f"touch /opt/venv/{IMAGE_MARKER}" in text
 
 
 def test_nothing_tells_anybody_to_install_a_name_that_is_not_ours() -> None:

@@ -19,7 +19,6 @@ from shared.system.files import (
     PrivateDir,
     atomic_writer,
     commit_dir,
-    fresh_dir,
     locked_file,
     make_dir,
     read_own,
@@ -119,17 +118,6 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(
     assert names(tmp_path) == ["file"]
 
 
-def test_a_process_killed_while_writing_leaves_no_half_file(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"old")
-    code = (
-        "import os, sys; from pathlib import Path; from shared.system.files import atomic_writer\n"
-        "with atomic_writer(Path(sys.argv[1])) as handle: handle.write(b'half'); handle.flush(); os.kill(os.getpid(), 9)"
-    )
-    assert subprocess.run([sys.executable, "-c", code, str(path)], cwd=REPOSITORY, check=False).returncode == -9
-    assert path.read_bytes() == b"old"
-
-
 @pytest.fixture
 def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """fsyncs and renames in their order, by name."""
@@ -169,23 +157,6 @@ def test_a_committed_directory_is_durable_in_every_part_before_its_name(tmp_path
     assert events[-2:] == ["rename to final", f"fsync {tmp_path.name}"]
     assert (tmp_path / "final" / "inner" / "two").read_bytes() == b"content"
     assert names(tmp_path) == ["final"]
-
-
-def test_a_commit_never_replaces_results_that_are_there(tmp_path: Path) -> None:
-    for name in ("new", "final"):
-        write_atomic(make_dir(tmp_path / name) / "file", name.encode())
-    with pytest.raises(OSError, match="not empty"):
-        commit_dir(tmp_path / "new", tmp_path / "final")
-    assert (tmp_path / "final" / "file").read_bytes() == b"final"
-
-
-def test_made_directories_are_private_and_fresh_ones_empty(tmp_path: Path) -> None:
-    deep = make_dir(tmp_path / "a" / "b" / "c")
-    assert {path.stat().st_mode & 0o777 for path in (deep, deep.parent, deep.parent.parent)} == {0o700}
-    (deep / "left by a crash").write_bytes(b"x")
-    assert make_dir(deep) == deep
-    assert names(deep) == ["left by a crash"]
-    assert names(fresh_dir(deep)) == []
 
 
 def test_a_link_is_switched_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from shared.system.owner_key import TRUSTED, _publish_to_the_night
-from shared.system.privileges import as_owner_of
 from tests.support.machine import wait_for
 from tests.support.processes.as_user import command
 from tests.support.users import DAY, NIGHT, Installation
@@ -89,16 +88,6 @@ def test_forgetting_as_root_has_no_right_over_files_that_the_dispatcher_has_not(
     done = here.as_root(sys.executable, "-c", script, *words)
     closed = "PermissionError PermissionError"
     assert done.stdout.splitlines() == [closed, "PermissionError the night's", closed, f"{1 << 6 | 1 << 7:016x}"]
-
-
-def test_root_in_its_own_directories_is_the_night_for_a_while(here: Installation) -> None:
-    before = os.geteuid(), os.getegid(), os.getgroups()
-    with as_owner_of(here.root / "night"):
-        assert (os.geteuid(), os.getegid()) == (NIGHT, NIGHT)
-        with pytest.raises(PermissionError):
-            roots_file(here).read_text()
-    assert (os.geteuid(), os.getegid(), os.getgroups()) == before
-    assert roots_file(here).read_text() == "precious"
 
 
 @contextmanager

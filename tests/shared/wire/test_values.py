@@ -13,7 +13,6 @@ from dispatcher.health.doctor import CHECKS, carry_out
 from dispatcher.health.findings import Setup
 from dispatcher.health.status import read_status
 from dispatcher.queue.tasks import TaskQueue
-from nightly.night.lease import Lease, only_night
 from shared.errors import NightRunning, PublishFailed, RedisUnavailable
 from shared.system.command import translate
 from shared.wire import keys
@@ -143,14 +142,3 @@ def test_the_keys_are_named_also_where_a_script_stumbles(light: World) -> None:
     told = asyncio.run(claim())
     assert "hcli:tasks or hcli:mem:busy" in told
     assert "hcli:mem:workers" in told
-
-
-def test_a_lease_in_the_way_takes_no_token_for_good(light: World) -> None:
-    """Each try counts one; the numbers that nights get stay small."""
-    with only_night(light.settings()) as (client, lease):
-        other = Lease(client, light.root / "elsewhere")
-        for _ in range(3):
-            with pytest.raises(NightRunning):
-                other.take()
-        lease.check()
-    assert light.night()[-1]["run"] == 5
