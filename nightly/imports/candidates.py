@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from cachetools import LRUCache
 
 from nightly.archive.segments import RawRecord, WrittenText
 from shared.errors import InvalidInput
@@ -192,20 +190,3 @@ def files_of(given: list[Path], pattern: str | None) -> list[Path]:
             )
         found += inside
     return list(dict.fromkeys(found))
-
-
-class Repetitions:
-    """Which of equal messages one is, for formats without ids: the first "ok" of a minute, the second, …, the same in a repeated export.
-
-    Times may go back within a file, because a clock was set or a message came late. Counts are kept by hour, of the hours that were met last, so that
-    a file of any length needs little memory.
-    """
-
-    def __init__(self) -> None:
-        self._hours: LRUCache[int, Counter[str]] = LRUCache(8)
-
-    def number(self, at: float, same: str) -> int:
-        """How often this came by now, itself included. `at`: its time in seconds; `same`: what equal ones have in common, the time included."""
-        counts = self._hours.setdefault(int(at // 3600), Counter())
-        counts[same] += 1
-        return counts[same]

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 from zoneinfo import ZoneInfo
 
@@ -108,7 +108,6 @@ def _fits(name: str, patterns: tuple[str, ...]) -> bool:
 
 #: Files and directories, pictures included.
 MOST_FILES = 200_000
-_DEEPEST = 64
 
 
 def members_of(root: Path) -> tuple[list[Member], list[tuple[str, str]]]:
@@ -116,21 +115,28 @@ def members_of(root: Path) -> tuple[list[Member], list[tuple[str, str]]]:
 
     InvalidInput if it cannot be listed, or is larger than any export.
     """
+
+    def unlisted(error: OSError) -> None:
+        raise InvalidInput(f"{error.filename} cannot be listed: {error.strerror}. Check its permissions.") from error
+
     members, refused = list[Member](), list[tuple[str, str]]()
-    inside = Path(os.path.realpath(root))
-    for number, entry in enumerate(_walk(root)):
-        if number >= MOST_FILES:
+    inside, number = root.resolve(), 0
+    for folder, folders, files in os.walk(root, onerror=unlisted):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        entries = [Path(folder, name) for name in (*folders, *files) if not name.startswith(".")]
+        number += len(entries)
+        if number > MOST_FILES:
             raise InvalidInput(f"{root} holds more than {MOST_FILES} files. Name the directory of the export alone.")
-        name = os.fsencode(os.path.relpath(entry.path, root)).decode("utf-8", "replace")
-        status = entry.stat(follow_symlinks=False)
-        if stat.S_ISLNK(status.st_mode):
-            if not Path(os.path.realpath(entry.path)).is_relative_to(inside):
-                refused.append((name, "a link that leads out of the directory: it was not followed"))
-        elif stat.S_ISREG(status.st_mode):
-            members.append(Member(name, status.st_size, partial(open_plain, Path(entry.path)), status.st_mtime))
-        elif not stat.S_ISDIR(status.st_mode):
-            refused.append((name, "not a plain file (a pipe, socket or device): it was not opened"))
-    return members, refused
+        for path in entries:
+            name, status = os.fsencode(path.relative_to(root)).decode("utf-8", "replace"), path.lstat()
+            if stat.S_ISLNK(status.st_mode):
+                if not Path(os.path.realpath(path)).is_relative_to(inside):
+                    refused.append((name, "a link that leads out of the directory: it was not followed"))
+            elif stat.S_ISREG(status.st_mode):
+                members.append(Member(name, status.st_size, partial(open_plain, path), status.st_mtime))
+            elif not stat.S_ISDIR(status.st_mode):
+                refused.append((name, "not a plain file (a pipe, socket or device): it was not opened"))
+    return sorted(members, key=lambda one: PurePosixPath(one.name).parts), refused
 
 
 def open_plain(path: Path) -> BinaryIO:
@@ -140,17 +146,3 @@ def open_plain(path: Path) -> BinaryIO:
         os.close(descriptor)
         raise OSError(0, "it is not a plain file")
     return os.fdopen(descriptor, "rb")
-
-
-def _walk(directory: Path, depth: int = 0) -> Iterator[os.DirEntry[str]]:
-    try:
-        with os.scandir(directory) as entries:
-            listed = sorted(
-                (entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name
-            )
-    except OSError as error:
-        raise InvalidInput(f"{directory} cannot be listed: {error.strerror}. Check its permissions.") from error
-    for entry in listed:
-        yield entry
-        if entry.is_dir(follow_symlinks=False) and depth < _DEEPEST:
-            yield from _walk(Path(entry.path), depth + 1)

@@ -8,7 +8,6 @@ declares is one that it keeps: zipfile reads no byte more and then compares the 
 
 from __future__ import annotations
 
-import io
 import stat
 import struct
 import time
@@ -37,8 +36,6 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1 | 0x40 | 0x2000
 #: What begins a ZIP archive: a file, or the end of an empty one.
 MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
-_END, _END64 = struct.Struct("<4s4H2LH"), struct.Struct("<4sQ2H2L4Q")
-_LOCATOR = struct.Struct("<4sLQL")
 
 
 def opened_zip(path: Path, handle: BinaryIO, zone: ZoneInfo) -> tuple[zipfile.ZipFile, list[Member]]:
@@ -63,21 +60,14 @@ def opened_zip(path: Path, handle: BinaryIO, zone: ZoneInfo) -> tuple[zipfile.Zi
 
 
 def _judge_directory(path: Path, handle: BinaryIO) -> None:
-    """Look at how large the list of entries is, which `ZipFile` reads as a whole."""
-    size = handle.seek(0, io.SEEK_END)
-    tail_at = max(0, size - (1 << 16) - _END.size - _LOCATOR.size)
-    handle.seek(tail_at)
-    tail = handle.read()
-    found = tail.rfind(b"PK\x05\x06")
-    if found < 0 or len(tail) - found < _END.size:
+    """Look at how large the list of entries is, which `ZipFile` reads as a whole, from where Python itself finds it."""
+    try:
+        found = zipfile._EndRecData(handle)  # type: ignore[attr-defined]
+    except (zipfile.BadZipFile, OSError, struct.error):
+        found = None
+    if not found:
         raise _refused(path, "its end is missing: it was cut off", "Download or copy it again")
-    _, _, _, _, entries, directory, _, _ = _END.unpack_from(tail, found)
-    for at in _places64(tail, found, tail_at):
-        handle.seek(max(0, min(at, size)))
-        record = handle.read(_END64.size)
-        if len(record) == _END64.size and record.startswith(b"PK\x06\x06"):
-            _, _, _, _, _, _, _, entries64, directory64, _ = _END64.unpack(record)
-            entries, directory = max(entries % 0xFFFF, entries64), max(directory % 0xFFFFFFFF, directory64)
+    _, _, _, _, entries, directory, *_ = found
     handle.seek(0)
     if entries > MOST_ENTRIES or directory > MOST_DIRECTORY_BYTES:
         raise _refused(
@@ -85,16 +75,8 @@ def _judge_directory(path: Path, handle: BinaryIO) -> None:
         )
 
 
-def _places64(tail: bytes, end: int, tail_at: int) -> list[int]:
-    """Where a record of the ZIP64 format may stand: where its locator says, and right ahead of that, where Python looks."""
-    locator = end - _LOCATOR.size
-    if locator < 0 or tail[locator : locator + 4] != b"PK\x06\x07":
-        return []
-    return [_LOCATOR.unpack_from(tail, locator)[2], tail_at + locator - _END64.size]
-
-
 def _judge_sizes(path: Path, entries: list[zipfile.ZipInfo]) -> None:
-    if len(entries) > MOST_ENTRIES:
+    if len(entries) > MOST_ENTRIES:  # whatever its end says
         raise _refused(path, f"it has more than {MOST_ENTRIES} entries", "Unpack it, and name the directory")
     unpacked, packed = sum(entry.file_size for entry in entries), sum(entry.compress_size for entry in entries)
     if unpacked > MOST_BYTES:
@@ -146,9 +128,8 @@ def _modified(entry: zipfile.ZipInfo, zone: ZoneInfo) -> float | None:
         at = datetime(*entry.date_time, tzinfo=zone).timestamp()
     except ValueError:
         return None
-    return (
-        at if 315_619_200 <= at <= time.time() + 86_400 else None
-    )  # 1980-01-02: what is not known is written as 1980-01-01
+    unknown = at < 315_619_200  # 1980-01-02: what is not known is written as 1980-01-01
+    return None if unknown or at > time.time() + 86_400 else at
 
 
 def _refused(path: Path, what: str, advice: str) -> InvalidInput:

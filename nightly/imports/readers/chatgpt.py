@@ -26,6 +26,7 @@ from nightly.imports.readers.conversations import (
     Node,
     ShownMessage,
     identity_of,
+    list_of,
     object_of,
     title_of,
 )
@@ -65,7 +66,7 @@ def _members(conversation: Conversation, stream: JsonStream, name: str, event: s
 
 
 def _node(name: str, value: Any) -> Node:
-    node = value if isinstance(value, dict) else {}
+    node = object_of(value)
     message = node.get("message")
     return Node(name, identity_of(node.get("parent")), _content(message) if isinstance(message, dict) else None)
 
@@ -91,12 +92,7 @@ def _content(message: dict[str, Any]) -> ShownMessage | str | None:
 
 def _text(content: dict[str, Any]) -> str:
     """The text of all parts; of a part that is an object its text: what was said into a microphone has one."""
-    parts = content.get("parts")
-    found = (
-        [part if isinstance(part, str) else object_of(part).get("text") for part in parts]
-        if isinstance(parts, list)
-        else []
-    )
+    found = [part if isinstance(part, str) else object_of(part).get("text") for part in list_of(content.get("parts"))]
     texts = [text for text in found if isinstance(text, str) and text.strip()]
     whole = content.get("text")
     return _MARK.sub(_drawn, "\n".join(texts) if texts else whole if isinstance(whole, str) else "")
@@ -116,18 +112,11 @@ def _drawn(mark: re.Match[str]) -> str:
 
 def _attachment(content: dict[str, Any], metadata: dict[str, Any]) -> dict[str, str] | None:
     """The first one."""
-    files = metadata.get("attachments")
-    for file in files if isinstance(files, list) else []:
-        name, kind = (
-            object_of(file).get("name"),
-            str(object_of(file).get("mime_type", object_of(file).get("mimeType", ""))),
-        )
+    for file in map(object_of, list_of(metadata.get("attachments"))):
+        name, kind = file.get("name"), str(file.get("mime_type", file.get("mimeType", "")))
         if isinstance(name, str):
             return {"kind": "photo" if kind.startswith("image/") else "document", "name": name}
-    parts = content.get("parts")
-    kinds = (
-        [_ATTACHED.get(str(object_of(part).get("content_type"))) for part in parts] if isinstance(parts, list) else []
-    )
+    kinds = (_ATTACHED.get(str(object_of(part).get("content_type"))) for part in list_of(content.get("parts")))
     return next(({"kind": kind} for kind in kinds if kind), None)
 
 

@@ -21,7 +21,15 @@ from typing import Any
 
 from nightly.imports.formats import ImportFormat, file_by_file
 from nightly.imports.json_stream import JsonStream
-from nightly.imports.readers.conversations import Assistant, Conversation, Node, ShownMessage, identity_of, title_of
+from nightly.imports.readers.conversations import (
+    Assistant,
+    Conversation,
+    Node,
+    ShownMessage,
+    identity_of,
+    list_of,
+    title_of,
+)
 from shared.hooks import hook
 from shared.wire.ids import moment_of
 
@@ -103,7 +111,7 @@ def _attachment(message: dict[str, Any]) -> dict[str, str] | None:
 
 
 def _list(value: Any) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [one for one in list_of(value) if isinstance(one, dict)]
 
 
 CLAUDE = Assistant(

@@ -1,4 +1,4 @@
-"""Signal, in the three forms in which its chats can be had as text.
+"""Signal, in the two forms in which its chats can be had as text.
 
 **Signal's own export** (phone, Settings, Chats, Export chat history; since 2026): a directory with `main.jsonl`, `metadata.json` and `files/`. A line
 is one frame of Signal's backup format as JSON (libsignal: BackupJsonExporter, rust/message-backup/src/proto/backup.proto). Numbers of 64 bits are
@@ -10,8 +10,8 @@ texts there:
         "quote": {"authorId", "text": {"body"}}, "attachments": [{"pointer": {"contentType", "fileName"}}]}}}
 
 **sigexport** (github.com/carderne/signal-export, which reads Signal Desktop): a directory for each chat, with `data.json`, a line for each message
-({"date", "sender", "body", "quote", "attachments": [{"name"}], ...}), and `chat.md` (`[2019-05-29 15:04:05] Me: text`), which is read only where
-there is no `data.json`. Its times are local, taken as those of CHAT_TIMEZONE, unless they name their zone.
+({"date", "sender", "body", "quote", "attachments": [{"name"}], ...}). Its times are local, taken as those of CHAT_TIMEZONE, unless they name their
+zone.
 
 A chat is told by its id, for sigexport its directory, and never by its name: two people may have one name, and some have none. The files are read
 twice, first to find out which chats are in them.
@@ -27,25 +27,22 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import ReadCandidate, Repetitions, Wanted, made_up_id, read_turn
+from nightly.imports.candidates import ReadCandidate
 from nightly.imports.containers.members import Member
 from nightly.imports.containers.opening import Export, opened_export, printable
 from nightly.imports.formats import ImportFormat, Source, file_by_file
-from nightly.imports.readers.conversations import OTHER_CONVERSATION, object_of, plain
+from nightly.imports.readers.conversations import OTHER_CONVERSATION, Messenger, list_of, object_of, plain
 from shared.errors import InvalidInput
 from shared.hooks import hook
 from shared.text.format import one_line, shorten
-from shared.turns.message_origin import Origin
-from shared.turns.records import RecordRefused, Turn, loads_object, timestamp_of
+from shared.turns.records import RecordRefused, loads_object, timestamp_of
 
 SOURCE = "signal"
 
-_HEAD = re.compile(r"\[(\d{4}-\d\d-\d\d),? (\d\d:\d\d(?::\d\d)?)\] ([^:\n]{1,200}): ?(.*)\Z", re.DOTALL)
 #: Recipients and chats of an account that are kept; nobody has as many.
 _MOST_PEOPLE = 100_000
 #: As Signal names a person's chat with himself.
@@ -146,61 +143,33 @@ class _Account:
         return {"text": text, "from": name} if isinstance(text, str) else None
 
 
-@dataclass
-class _Import:
-    """One import. `chat`: the one that is wanted, None if there is none; `bot`: the sender who is the assistant."""
-
-    unit: int
-    wanted: Wanted
-    chat: _Chat | None
-    bot: str | None
-    equal: Repetitions = field(default_factory=Repetitions)
-
-    def take(self, read: _Read, done: int, place: str) -> ReadCandidate:
-        if not isinstance(read, _Message):
-            left_out, unreadable = read
-            return ReadCandidate(done, left_out=left_out, unreadable=unreadable, place=place)
-        if read.chat != self.chat:
-            return ReadCandidate(done, left_out=OTHER_CONVERSATION)
-        try:
-            return read_turn(self.wanted, done, place, SOURCE, self.unit, self._turn(read))
-        except RecordRefused as error:
-            return ReadCandidate(done, unreadable=str(error), place=place)
-
-    def _turn(self, message: _Message) -> Turn:
-        same = (self.wanted.chat, int(message.at), " ".join(message.text.split()))
-        task_id = made_up_id("signal", *same, self.equal.number(message.at, made_up_id("signal", *same)))
-        by_bot = self.bot is not None and plain(message.sender) == plain(self.bot)
-        origin = {} if by_bot else Origin.parse({"quote": message.quote, "attachment": message.attachment}).to_json()
-        name = None if by_bot or not message.sender.strip() else message.sender
-        chat_id = self.wanted.chat or ""
-        return Turn(
-            task_id, "asst" if by_bot else "user", chat_id, message.text.strip(), message.at, name, extra=origin
-        )
-
-
 def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
     """Options: `bot`, the name of the sender who is the assistant; `only`, the name or number of the chat. InvalidInput if several are left."""
 
     def messages(member: Member, done: Callable[[int], int]) -> Iterator[ReadCandidate]:
         for number, message, within in _messages(member, source.zone):
-            yield taking.take(message, done(within), f"{export.place(member)}:{number}")
+            yield taken(message, done(within), f"{export.place(member)}:{number}")
 
+    def taken(read: _Read, done: int, place: str) -> ReadCandidate:
+        if not isinstance(read, _Message):
+            left_out, unreadable = read
+            return ReadCandidate(done, left_out=left_out, unreadable=unreadable, place=place)
+        if read.chat != chat:
+            return ReadCandidate(done, left_out=OTHER_CONVERSATION)
+        origin = {"quote": read.quote, "attachment": read.attachment}
+        return messenger.read(done, place, read.sender, read.text, read.at, int(read.at), **origin)
+
+    messenger = Messenger(SOURCE, unit, source.wanted, source.option("bot"))
     with opened_export(path, source.zone) as export:
         members = _chosen(export)
         chat = _wanted_chat(export, members, source.zone, source.option("only"))
-        taking = _Import(unit, source.wanted, chat, source.option("bot"))
         yield from export.each(members, messages)
 
 
 def _chosen(export: Export) -> list[Member]:
-    """Signal's own file where there is one; of sigexport's two the exact one."""
-    members = export.named("main.jsonl", "data.json", "chat.md")
-    own = [one for one in members if one.base.lower() == "main.jsonl"]
-    exact = {PurePosixPath(one.name).parent for one in members if one.base.lower() == "data.json"}
-    return own or [
-        one for one in members if one.base.lower() != "chat.md" or PurePosixPath(one.name).parent not in exact
-    ]
+    """Signal's own file where there is one."""
+    members = export.named("main.jsonl", "data.json")
+    return [one for one in members if one.base.lower() == "main.jsonl"] or members
 
 
 def _wanted_chat(export: Export, members: list[Member], zone: ZoneInfo, only: str | None) -> _Chat | None:
@@ -232,21 +201,12 @@ def _named(chats: list[_Chat], only: str) -> list[_Chat]:
 
 
 def _messages(member: Member, zone: ZoneInfo) -> Iterator[tuple[int, _Read, int]]:
-    """(line, message or why there is none, bytes so far), by the form of its first line."""
-    lines = member.lines()
-    first = next(lines, None)
-    if first is None:
-        raise RecordRefused("it is empty")
-    folder = str(PurePosixPath(member.name).parent)
-    chat = _Chat("", folder, member.folder, "a directory of sigexport")
-    if (first[1] or "").startswith("["):
-        yield from _markdown(first, lines, chat, zone)
-        return
+    """(line, message or why there is none, bytes so far)."""
     account = _Account(member.name)
-    for number, line, done in chain([first], lines):
-        if line is not None and not line.strip():
-            continue
-        yield number, _json(line, account, chat, zone), done
+    chat = _Chat("", str(PurePosixPath(member.name).parent), member.folder, "a directory of sigexport")
+    for number, line, done in member.lines():
+        if line is None or line.strip():
+            yield number, _json(line, account, chat, zone), done
 
 
 def _json(line: str | None, account: _Account, chat: _Chat, zone: ZoneInfo) -> _Read:
@@ -268,39 +228,9 @@ def _json(line: str | None, account: _Account, chat: _Chat, zone: ZoneInfo) -> _
         return None, "its time is not valid"
     quote = record.get("quote")
     quoted = {"text": re.sub(r"(?m)^> ?", "", quote).strip()} if isinstance(quote, str) and quote.strip() else None
-    files = record.get("attachments")
-    names = [object_of(one).get("name") for one in files] if isinstance(files, list) else []
+    names = [object_of(one).get("name") for one in list_of(record.get("attachments"))]
     attachment = next(({"kind": "document", "name": name} for name in names if isinstance(name, str)), None)
     return _Message(chat, sender if isinstance(sender, str) else "", body, at, quoted, attachment)
-
-
-def _markdown(
-    first: tuple[int, str | None, int], rest: Iterator[tuple[int, str | None, int]], chat: _Chat, zone: ZoneInfo
-) -> Iterator[tuple[int, _Read, int]]:
-    """sigexport's `chat.md`: a message goes on until the next line with a date. What replies and reactions look like in it stays as it is."""
-    head: re.Match[str] | None = None
-    begun, parts, before = 0, list[str](), 0
-    for number, line, done in chain([first], rest):
-        found = None if line is None else _HEAD.match(line)
-        if found is None:
-            parts.append(line or "")
-            continue
-        if head:
-            yield begun, _written(head, parts, chat, zone), before
-        head, begun, parts, before = found, number, [found[4]], done
-    if head:
-        yield begun, _written(head, parts, chat, zone), before
-
-
-def _written(head: re.Match[str], parts: list[str], chat: _Chat, zone: ZoneInfo) -> _Read:
-    text = "\n".join(part.rstrip() for part in parts).strip()
-    if not text:
-        return "without text (media, a call, a notice)", None
-    try:
-        at = _moment(f"{head[1]} {head[2]}", zone)
-    except (ValueError, OverflowError):
-        return None, "its time is not valid"
-    return _Message(chat, head[3], text, at)
 
 
 def _moment(written: str, zone: ZoneInfo) -> float:
@@ -325,8 +255,7 @@ def _name_of(contact: dict[str, Any]) -> str:
 
 def _pointer(message: dict[str, Any]) -> dict[str, str] | None:
     """The first attachment."""
-    attachments = message.get("attachments")
-    for one in attachments if isinstance(attachments, list) else []:
+    for one in list_of(message.get("attachments")):
         pointer = object_of(object_of(one).get("pointer"))
         kind, name = str(pointer.get("contentType", "")).partition("/")[0], pointer.get("fileName")
         known = {"image": "photo", "video": "video", "audio": "audio"}.get(kind, "document")
@@ -336,5 +265,5 @@ def _pointer(message: dict[str, Any]) -> dict[str, str] | None:
 
 @hook
 def import_formats() -> Sequence[ImportFormat]:
-    what = "Signal's chats (main.jsonl, or sigexport's data.json or chat.md; ZIP of them)"
+    what = "Signal's chats (main.jsonl, or sigexport's data.json; ZIP of them)"
     return [ImportFormat("signal", what, file_by_file(read), options=("bot", "only"))]

@@ -191,7 +191,10 @@ def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
     wanted, zone, bot, secret = source.wanted, source.zone, source.option("bot"), source.settings.telegram_bot_token
     token = secret.get_secret_value().partition(":")[0] if secret else None
     with ExitStack() as stack:
-        file = stack.enter_context(closing(TelegramFile(stack.enter_context(open_input(path)))))
+        handle = stack.enter_context(open_input(path))
+        if not handle.seekable():
+            raise InvalidInput(f"{path} is read twice, so it must be a file. Save it to one.")
+        file = TelegramFile(handle)
         try:
             account = file.account(plain(bot) if bot is not None else None)
         except RecordRefused as error:

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from nightly.imports.candidates import BOM
 from nightly.imports.json_stream import JsonStream
@@ -66,24 +64,14 @@ class Account:
 
 
 class TelegramFile:
-    """An open file, read from where it stands as often as needed; one that cannot be rewound is copied first."""
+    """An open file, read from its beginning as often as needed."""
 
     def __init__(self, handle: BinaryIO) -> None:
         self._handle = handle
-        if not handle.seekable():
-            # It has no name, so that a killed process leaves none.
-            self._handle = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 - `close` closes it
-            shutil.copyfileobj(handle, self._handle)
-            self._handle.seek(0)
-        begin = self._handle.tell()
-        self._start = begin + (len(BOM) if self._handle.read(len(BOM)) == BOM else 0)
-        end = self._handle.seek(0, os.SEEK_END)
-        self.size, self._content = end - begin, end - self._start
+        self._start = len(BOM) if handle.read(len(BOM)) == BOM else 0
+        self.size = handle.seek(0, os.SEEK_END)
         self._lists: Iterator[tuple[TelegramChat, Iterator[Any]]] | None = None
         self._next = 0  # the place of the list that follows
-
-    def close(self) -> None:
-        self._handle.close()
 
     def account(self, name: str | None) -> Account:
         """The chats, and whether somebody of this name (as `plain` makes it) wrote in them. RecordRefused, unless the whole file can be read."""
@@ -96,7 +84,7 @@ class TelegramFile:
         account = walk.account()
         if not all(chat.place is not None for chat in account.chats):
             raise RecordRefused("it contains a chat without messages")
-        account.size = self._content
+        account.size = self.size - self._start
         return account
 
     def messages(self, chat: TelegramChat) -> Iterator[Any]:
@@ -131,7 +119,9 @@ class _Walk:
 
     def lists(self) -> Iterator[tuple[TelegramChat, Iterator[Any]]]:
         """Each list of messages in the file, in its order, and the chat that it is of. Of two members by one name the last one counts."""
-        for name, event, value in self._stream.document():
+        if self._stream.begin()[0] != "start_map":
+            raise RecordRefused("a JSON object was expected")
+        for name, event, value in self._stream.members():
             if name in _GROUPS:
                 yield from self._group(name, event)
             elif name == "personal_information":
@@ -140,6 +130,7 @@ class _Walk:
                 self._owner = str(owner) if isinstance(owner, int) else None
             else:
                 yield from self._member(self._document, name, event, value)
+        self._stream.end()
 
     def _group(self, group: str, event: str) -> Iterator[tuple[TelegramChat, Iterator[Any]]]:
         self._groups[group] = None

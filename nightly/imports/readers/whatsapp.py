@@ -21,23 +21,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path, PurePosixPath
 from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import ReadCandidate, Repetitions, Wanted, made_up_id, read_turn
+from nightly.imports.candidates import ReadCandidate
 from nightly.imports.containers.members import MOST_TEXT_BYTES, Member
 from nightly.imports.containers.opening import Export, opened_export
 from nightly.imports.formats import ImportFormat, Source, file_by_file
+from nightly.imports.readers.conversations import Messenger
 from nightly.imports.readers.whatsapp_text.dates import ORDERS, Dates, dates_of
 from nightly.imports.readers.whatsapp_text.lines import MARKS, Head, head_of
 from nightly.imports.readers.whatsapp_text.media import not_said, split_media
 from shared.errors import InvalidInput
 from shared.hooks import hook
-from shared.turns.message_origin import Origin
-from shared.turns.records import RecordRefused, Turn
-
-__all__ = ["ORDERS", "SOURCE", "read"]
 
 SOURCE = "whatsapp"
 
@@ -65,17 +61,14 @@ class _Message:
 
 @dataclass
 class _Chat:
-    """One exported chat while it is read. `bot`: the name of the sender who is the assistant, in lower case. `files`: names of its attachments."""
+    """One exported chat while it is read. `files`: names of its attachments."""
 
     export: Export
     member: Member
-    unit: int
-    wanted: Wanted
+    messenger: Messenger
     zone: ZoneInfo
     dates: Dates
-    bot: str | None
     files: frozenset[str]
-    equal: Repetitions = field(default_factory=Repetitions)
 
     def read(self) -> Iterator[ReadCandidate]:
         """In order, each message when the next one begins."""
@@ -118,25 +111,14 @@ class _Chat:
         local = self.dates.moment(head)
         if local is None:
             return ReadCandidate(done, unreadable="its date or time is not valid", place=place)
-        try:
-            return read_turn(self.wanted, done, place, SOURCE, self.unit, self._turn(head.sender, text, local))
-        except RecordRefused as error:
-            return ReadCandidate(done, unreadable=str(error), place=place)
-
-    def _turn(self, sender: str, said: str, local: datetime) -> Turn:
-        text, attachment = split_media(said, self.files)
-        at = local.replace(tzinfo=self.zone).timestamp()
-        same = (self.wanted.chat, local.strftime("%Y-%m-%dT%H:%M"), " ".join(text.split()))
-        task_id = made_up_id("wa", *same, self.equal.number(at, made_up_id("wa", *same)))
-        by_bot = self.bot is not None and sender.casefold() == self.bot
-        extra = {} if by_bot else Origin.parse({"attachment": attachment}).to_json()
-        role, name = ("asst", None) if by_bot else ("user", sender)
-        return Turn(task_id, role, self.wanted.chat or "", text, at, name, extra=extra)
+        said, attachment = split_media(text, self.files)
+        at, minute = local.replace(tzinfo=self.zone).timestamp(), local.strftime("%Y-%m-%dT%H:%M")
+        return self.messenger.read(done, place, head.sender, said, at, minute, attachment=attachment)
 
 
 def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
     """Options: `bot`, the name of the sender who is the assistant; `dates`, one of ORDERS. InvalidInput if that must be named."""
-    bot, dates = source.option("bot"), source.option("dates")
+    dates, messenger = source.option("dates"), Messenger(SOURCE, unit, source.wanted, source.option("bot"))
     if dates is not None and dates not in ORDERS:
         raise InvalidInput(f"--dates {dates} is no order. Write dmy, mdy or ymd.")
 
@@ -144,9 +126,8 @@ def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
         order = dates_of(member, export.place(member), dates)
         for note in order.notes:
             yield ReadCandidate(0, note=note)
-        name = bot.strip().casefold() if bot else None
         files = frozenset(one.base for one in export.members if one is not member)
-        yield from _Chat(export, member, unit, source.wanted, source.zone, order, name, files).read()
+        yield from _Chat(export, member, messenger, source.zone, order, files).read()
 
     with opened_export(path, source.zone) as export:
         yield from export.each([_chat_of(export)], chat)

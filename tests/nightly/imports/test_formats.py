@@ -8,19 +8,15 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from nightly.archive.segments import RawRecord
 from nightly.imports.candidates import ReadCandidate, Wanted
 from shared.errors import InvalidInput
-from shared.turns.records import Turn
 from tests.nightly.imports.exports.builders import left, reading, turns
 from tests.support.night.old_history import ANN, BOT, EXCHANGE, LOG, NOON, bare, bot_chat, chunk_file, message
 
 UTC_ZONE = ZoneInfo("UTC")
 ALL = Wanted()
-SLOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def said(reads: list[ReadCandidate]) -> list[tuple[str, str, str]]:
@@ -90,18 +86,6 @@ def test_lines_of_an_archive_are_proven_by_their_hash(tmp_path: Path) -> None:
     assert [candidate.text.text for candidate in found if candidate.text] == ["a summary"]
     assert places(reads) == ["4"]
     assert left(reads) == ["erased in the archive of this export"]
-
-
-@SLOW
-@given(st.lists(st.tuples(st.text(), st.sampled_from(["user", "asst"]), st.floats(0, 2e9)), max_size=8))
-def test_any_turns_come_back_from_json_lines(tmp_path: Path, given_turns: list[tuple[str, str, float]]) -> None:
-    made = [Turn(f"t{i}", role, "-100", text, at) for i, (text, role, at) in enumerate(given_turns)]
-    path = write(tmp_path / "t.jsonl", b"".join(turn.to_json() + b"\n" for turn in made))
-    reads = list(reading("jsonl", path, ALL))
-    assert turns(reads) == made
-    assert [one.candidate.record.value for one in reads if one.candidate and one.candidate.record] == [
-        t.to_json() for t in made
-    ]
 
 
 # ------------------------------------------------------------------------------------------------------ session files
@@ -250,14 +234,6 @@ def test_of_an_account_only_the_chats_with_the_bot(tmp_path: Path) -> None:
     reads = read_telegram(tmp_path, document, bot="Helper")
     assert said(reads) == [("9912", "asst", "Hello")], "nobody but the bot wrote: the chat is its owner's"
     assert left(reads) == ["of a chat without the bot"] * 3
-
-
-def test_since_and_until(tmp_path: Path) -> None:
-    document = bot_chat(*(message(i, ANN, f"day {i}", NOON + i) for i in range(5)))
-    assert [turn.content for turn in turns(read_telegram(tmp_path, document, Wanted(NOON + 1, NOON + 3)))] == [
-        "day 1",
-        "day 2",
-    ]
 
 
 def test_what_an_export_says_of_replies_forwards_and_captions_is_kept(tmp_path: Path) -> None:

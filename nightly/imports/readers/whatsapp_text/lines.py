@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from pathlib import Path
 
+WORDS = tomllib.loads((Path(__file__).parent / "words.toml").read_text("utf-8"))
 #: Marks of the direction of writing, which WhatsApp puts around dates, names, numbers and notices.
 MARKS = "\u200e\u200f\u061c\u202a\u202b\u202c\u2066\u2067\u2068\u2069\ufeff"
 #: The first year of WhatsApp. An earlier one is of another calendar.
@@ -111,18 +114,7 @@ def _clock(written: str, half: Half | None) -> tuple[int, int, int] | None:
     return None if whole is None or minute > 59 or second > 59 else (whole, minute, second)
 
 
-# ── The words around a time of day: those that only lead to it (`à`, `kl.`, `um`), and those that say in which half of the day it is.
-#
-# The halves are those of the Unicode CLDR (cldr.unicode.org, day periods). A word that is neither is never passed over: the time could be wrong by
-# twelve hours.
-
-
-_LEADING = frozenset(
-    "à às as alas ales les las alle alleore ore orele la um at om kl klo klokken kell klukkan plkst o ob u v w в во у о pukul jam saat lúc nang "
-    "στις τις ved".split()
-)
-#: `23:59 Uhr`
-_FOLLOWING = frozenset(("uhr", "น"))
+# ── The words around a time of day.
 
 
 class Half(Enum):
@@ -133,24 +125,7 @@ class Half(Enum):
     NIGHT = "night"
 
 
-#: As `_plain` has them: without dots and blanks, in lower case.
-_MORNING = (
-    "am vm vorm vormittags fm fh de dop dopoledne prijepodne dopoldne priešpiet priekšp priekšpusdienā ek ap πμ öö pg sa pd eparadites paradites to "
-    "damanhã manhã проб претпл преподне prepodne дп ص صباحا صباحًا قظ قبلازظهر לפנהצ पूर्वाह्न முப முற்பகல் පෙව ಪೂರ್ವಾಹ್ನ ਪੂਦੁ ก่อนเที่ยง կա үө ጥዋት "
-    "上午 午前 오전 早上 清晨 凌晨"
-).split()
-_AFTERNOON = (
-    "pm nm nachm nachmittags em eh du odp odpoledne pop popodne poslijepodne popoldne popiet pēcp pēcpusdienā pk ip μμ ös ptg ch md epasdites "
-    "pasdites tk datarde tarde слоб попл поподне пп م مساء مساءً بظ بعدازظهر אחהצ अपराह्न பிப பிற்பகல் පව ಅಪರಾಹ್ನ ਬਾਦੁ หลังเที่ยง կհ үх ከሰዓት "
-    "下午 午後 오후 傍晚"
-).split()
-_HALVES = {
-    **dict.fromkeys(_MORNING, Half.MORNING),
-    **dict.fromkeys(_AFTERNOON, Half.AFTERNOON),
-    **dict.fromkeys(("中午", "正午"), Half.NOON),
-    **dict.fromkeys(("晚上", "晚間", "晚间"), Half.EVENING),
-    **dict.fromkeys(("半夜", "深夜", "午夜"), Half.NIGHT),
-}
+_HALVES = {word: Half(half) for half, words in WORDS["halves"].items() for word in words}
 #: Signs of abbreviation and blanks, which are written or not.
 _SIGNS = dict.fromkeys(map(ord, " .,،'’\"״\u05f4\u05f3\u200c"))
 
@@ -161,9 +136,9 @@ def half_of(words: str, *, behind: bool = False) -> Half | str | None:
     parts = words.split()
     for first in range(len(parts) + 1):
         lead, half = _plain("".join(parts[:first])), _plain("".join(parts[first:]))
-        if (not lead or (lead in _LEADING and not behind)) and (not half or half in _HALVES):
+        if (not lead or (lead in WORDS["leading"] and not behind)) and (not half or half in _HALVES):
             return _HALVES.get(half)
-    return None if behind and _plain(words) in _FOLLOWING else words.strip()
+    return None if behind and _plain(words) in WORDS["following"] else words.strip()
 
 
 def hour_of(hour: int, half: Half | None) -> int | None:

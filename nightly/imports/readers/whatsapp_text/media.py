@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from nightly.imports.readers.whatsapp_text.lines import MARKS
+from nightly.imports.readers.whatsapp_text.lines import MARKS, WORDS
 
 #: On iOS it stands ahead of all that WhatsApp writes itself.
 _LEFT_TO_RIGHT = "\u200e"
@@ -20,37 +20,7 @@ _ANDROID = re.compile(rf"(?P<name>{_FILE}) \((?P<phrase>[^()\n]{{3,40}})\)(?:\n(
 _IOS = re.compile(rf"(?P<mark>\u200e?)<[^<>:\n]{{2,30}}: ?(?P<name>{_FILE})>(?:\n(?P<below>.*))?\Z", re.DOTALL)
 _IN_BRACKETS = re.compile(r"(?P<mark>\u200e?)[<‹](?P<phrase>[^<>‹›\n:]{3,60})[>›]\Z")
 
-_ATTACHED = frozenset((
-    "file attached", "datei angehängt", "archivo adjunto", "fichier joint", "file allegato", "arquivo anexado", "ficheiro anexado",
-    "bestand bijgevoegd", "bijgevoegd bestand", "файл добавлен", "файл додано", "dosya ekli", "fil bifogad", "bifogad fil", "fil vedhæftet",
-    "fil vedlagt", "file terlampir", "fail dilampirkan", "załączono plik", "plik w załączniku", "soubor připojen", "tiedosto liitetty",
-    "fișier atașat", "fájl csatolva", "επισυνάφθηκε αρχείο", "添付ファイル", "文件附件",
-    "檔案已附加", "첨부파일", "tệp đính kèm", "الملف مرفق", "קובץ מצורף",
-))  # fmt: skip
-#: In the place of media that were left out, between angle brackets.
-_OMITTED = frozenset((
-    "media omitted", "medien ausgeschlossen", "medien weggelassen", "multimedia omitido", "archivo omitido", "médias omis", "fichier omis",
-    "media omessi", "media omesso", "mídia oculta", "mídia omitida", "arquivo de mídia oculto", "ficheiro não revelado", "multimédia oculta",
-    "media weggelaten", "без медиафайлов", "файл пропущен", "медіа пропущено", "без медіафайлів", "medya dahil edilmedi", "media har utelämnats",
-    "media utelämnad", "medier udeladt", "mediefil udeladt", "media utelatt", "media jätetty pois", "pominięto multimedia", "multimedia pominięte",
-    "média vynechána", "hiányzó médiafájl", "fișier media omis", "media tidak disertakan", "media disingkirkan", "παραλείφθηκαν πολυμέσα",
-    "省略多媒体文件", "忽略多媒體檔", "媒體已略去", "メディアは含まれていません", "メディアなし",
-    "미디어 파일을 제외한 대화내용", "미디어 파일 제외", "تم استبعاد الوسائط", "המדיה לא נכללה",
-    "मीडिया शामिल नहीं की गई है", "ไม่รวมไฟล์สื่อ", "bỏ qua tập tin đính kèm", "view once photo omitted", "view once video omitted",
-    "view once message omitted", "video note omitted", "attached file omitted",
-))  # fmt: skip
-#: `<This message was edited>`, which follows the text, without its brackets.
-_EDITED = frozenset((
-    "this message was edited", "diese nachricht wurde bearbeitet", "se editó este mensaje", "ce message a été modifié",
-    "questo messaggio è stato modificato", "mensagem editada", "сообщение изменено", "dit bericht is bewerkt", "bu mesaj düzenlendi",
-))  # fmt: skip
-_DELETED = frozenset((
-    "this message was deleted", "you deleted this message", "diese nachricht wurde gelöscht", "du hast diese nachricht gelöscht",
-    "se eliminó este mensaje", "eliminaste este mensaje", "ce message a été supprimé", "vous avez supprimé ce message",
-    "questo messaggio è stato eliminato", "hai eliminato questo messaggio", "esta mensagem foi apagada", "esta mensagem foi eliminada",
-    "você apagou esta mensagem", "данное сообщение удалено", "сообщение удалено", "вы удалили данное сообщение", "dit bericht is verwijderd",
-    "bu mesaj silindi", "waiting for this message", "waiting for this message. this may take a while",
-))  # fmt: skip
+_PHRASES = WORDS["phrases"]
 _PHOTOS, _VIDEOS, _SOUNDS = ("jpg", "jpeg", "png", "heic"), ("mp4", "mov", "3gp"), ("opus", "m4a", "mp3", "aac", "amr")
 
 
@@ -59,12 +29,12 @@ def not_said(text: str, files: Collection[str], *, ios: bool) -> str | None:
     bare = text.strip(MARKS + " \n")
     if not bare:
         return "without text"
-    if bare.casefold().rstrip(".") in _DELETED:
+    if bare.casefold().rstrip(".") in _PHRASES["deleted"]:
         return "deleted, or not received yet"
     if attached := _attached(text, files):
         return None if attached[1] else "media"
     omitted = _IN_BRACKETS.match(_trimmed(text))
-    if omitted and (omitted["mark"] or omitted["phrase"].strip().casefold().rstrip(".") in _OMITTED):
+    if omitted and (omitted["mark"] or omitted["phrase"].strip().casefold().rstrip(".") in _PHRASES["omitted"]):
         return "media"
     return "media, or a notice of WhatsApp" if ios and text.lstrip(" ").startswith(_LEFT_TO_RIGHT) else None
 
@@ -73,7 +43,7 @@ def split_media(text: str, files: Collection[str]) -> tuple[str, dict[str, str] 
     """(the words without WhatsApp's marks, the attachment as Origin takes it)."""
     bare = text.strip(" \n")
     before, _, mark = bare.rstrip(MARKS).rpartition("<")
-    if mark.endswith(">") and mark[:-1].casefold().rstrip(".") in _EDITED:
+    if mark.endswith(">") and mark[:-1].casefold().rstrip(".") in _PHRASES["edited"]:
         bare = before.rstrip(MARKS + " \n")
     attached = _attached(bare, files)
     if attached is None:
@@ -86,7 +56,9 @@ def _attached(text: str, files: Collection[str]) -> tuple[str, str] | None:
     """(name, caption) of an attachment, if there is one by WhatsApp's marks, by its name, or among the export's files."""
     bare = _trimmed(text)
     found = _ANDROID.match(bare.lstrip(_LEFT_TO_RIGHT))
-    certain = found is not None and (bare.startswith(_LEFT_TO_RIGHT) or found["phrase"].strip().casefold() in _ATTACHED)
+    certain = found is not None and (
+        bare.startswith(_LEFT_TO_RIGHT) or found["phrase"].strip().casefold() in _PHRASES["attached"]
+    )
     if found and _is_file(found["name"], files, certain=certain):
         return found["name"], (found["below"] or "").strip(MARKS + " \n")
     found = _IOS.search(bare)

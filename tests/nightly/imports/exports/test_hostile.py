@@ -128,7 +128,7 @@ def test_entries_and_sizes_have_limits(tmp_path: Path, monkeypatch: pytest.Monke
         read("chatgpt", written(tmp_path / "b.zip", bytes(lying)))
     monkeypatch.setattr(zip_file, "MOST_DIRECTORY_BYTES", 99)
     with pytest.raises(InvalidInput, match="very long names"):
-        read("chatgpt", written(tmp_path / "b.zip", bytes(lying)))
+        read("chatgpt", tmp_path / "b.zip")
     monkeypatch.undo()
     monkeypatch.setattr(zip_file, "MOST_BYTES", 10)
     with pytest.raises(InvalidInput, match="unpacks to"):
@@ -142,7 +142,7 @@ def test_no_more_is_read_than_an_entry_declares(tmp_path: Path) -> None:
     assert said(read("chatgpt", written(tmp_path / "b.zip", declared(len(GOOD) + 50_000)))) == [("user", "hello")]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_a_damaged_archive_never_fails_otherwise(tmp_path: Path, data: st.DataObject) -> None:
     packed = bytearray(zipped({**FILES, "a.png": b"x" * 50}))
