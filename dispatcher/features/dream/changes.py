@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.features.dream.putting_in_order import Dream, Dreaming, night_of
+from dispatcher.features.dream.records import read_proposed
 from dispatcher.memory.typed.actions import sources_of
 
 if TYPE_CHECKING:
+    from redis import Redis
+
     from dispatcher.memory.day.memory import DayMemory
     from shared.turns.records import Turn
 
@@ -45,29 +48,25 @@ class ShownChange:
         }
 
 
-def changes_made(day: DayMemory, chat_id: str, night: int | None = None) -> list[ShownChange]:
-    """Those that were not taken back, the newest first; of one night, or of all."""
+def all_changes(dreaming: Dreaming, client: Redis, chat_id: str, night: int | None = None) -> list[ShownChange]:
+    """Those that nobody has decided yet, then those that were made."""
+    found = [*changes_proposed(dreaming, read_proposed(client, chat_id)), *changes_made(dreaming.day, chat_id)]
+    return [one for one in found if night in (None, one.night)]
+
+
+def changes_made(day: DayMemory, chat_id: str) -> list[ShownChange]:
+    """Those that were not taken back, the newest first."""
     known = day.remembering.of_chat(chat_id)
     found = []
     for memory in reversed(known.shown):
-        run = night_of(memory)
-        if run is None or night not in (None, run):
+        if (run := night_of(memory)) is None:
             continue
         replaced = [one for one in known.shown if one.superseded_by == memory.memory_id]
         taken_over = {turn for one in replaced for turn in sources_of(one)}
         sources = [one for one in sources_of(memory) if one not in taken_over] or sources_of(memory)
         before = [(one.number, one.text) for one in replaced]
-        found.append(
-            ShownChange(
-                run,
-                memory.number,
-                before,
-                memory.text,
-                memory.deadline,
-                _quoted(day, chat_id, sources),
-                replaced=memory.memory_id in known.superseded,
-            )
-        )
+        said, gone = _quoted(day, chat_id, sources), memory.memory_id in known.superseded
+        found.append(ShownChange(run, memory.number, before, memory.text, memory.deadline, said, replaced=gone))
     return sorted(found, key=lambda one: -one.night)
 
 
@@ -77,19 +76,12 @@ def changes_proposed(dreaming: Dreaming, dreams: Sequence[Dream]) -> list[ShownC
     for dream in dreams:
         for number, change in dreaming.undecided(dream)[0].items():
             evidence = dreaming.evidence(dream, change)
-            before = [(one.number, one.text) for one in evidence.memories]
-            planned = dreaming.planned_row(dream, change, evidence)
-            found.append(
-                ShownChange(
-                    dream.run,
-                    number,
-                    before,
-                    planned.text,
-                    planned.deadline,
-                    evidence.turns[:MOST_QUOTED],
-                    proposed=True,
-                )
+            before, row = (
+                [(one.number, one.text) for one in evidence.memories],
+                dreaming.planned_row(dream, change, evidence),
             )
+            said = evidence.turns[:MOST_QUOTED]
+            found.append(ShownChange(dream.run, number, before, row.text, row.deadline, said, proposed=True))
     return found
 
 

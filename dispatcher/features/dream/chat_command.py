@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.hooks import Core
 from dispatcher.chat_data.hooks import Panel, PanelEntry
-from dispatcher.features.dream.changes import ShownChange, changes_made, changes_proposed
+from dispatcher.features.dream.changes import ShownChange, all_changes, changes_made
 from dispatcher.features.dream.putting_in_order import Dreaming
-from dispatcher.features.dream.records import decide, read_proposed
+from dispatcher.features.dream.records import decide
 from shared.text.format import date_text, one_line, shorten
 from shared.text.translations import later, tr
 from shared.text.translations.dates import date_at
@@ -61,8 +61,7 @@ class ChangesCommand:
         return await asyncio.to_thread(self._shown, task, None, said)
 
     def _shown(self, task: Task, night: int | None, said: str) -> CommandReply:
-        dreams = read_proposed(self._core.background, task.chat_id)
-        found = changes_proposed(self._dreaming, dreams) + changes_made(self._core.day, task.chat_id, night)
+        found = all_changes(self._dreaming, self._core.background, task.chat_id, night)
         zone, shown = self._core.day.zone_of(task.chat_id), found[:MOST_SHOWN]
         if not found:
             return CommandReply(said or tr(NOTHING))
@@ -89,8 +88,9 @@ def act(dreaming: Dreaming, client: Redis, task: Task, words: str) -> str | None
         agreed = asked["word"] == "yes"
         reason = decide(client, dreaming, task.chat_id, int(asked["of"]), int(asked["number"]), agreed=agreed)
         return tr(NOT_CARRIED_OUT).format(reason=tr(reason)) if reason else tr(AGREED if agreed else DECLINED)
-    made = changes_made(dreaming.day, task.chat_id, int(asked["night"])) if asked["night"] else []
-    done = dreaming.take_back(task, [one.number for one in made] or [int(asked["undo"] or 0)])
+    night = int(asked["night"] or 0)
+    made = [one.number for one in changes_made(dreaming.day, task.chat_id) if night == one.night]
+    done = dreaming.take_back(task, made or [int(asked["undo"] or 0)])
     return tr(TAKEN_BACK).format(numbers=", ".join(map(str, done))) if done else tr(NOTHING_TO_TAKE_BACK)
 
 
@@ -106,8 +106,7 @@ def actions_of(one: ShownChange) -> list[tuple[str, str]]:
 
 def panel_of(day: DayMemory, client: Redis, chat_id: str) -> Panel:
     """The changes on the owner's page."""
-    found = [*changes_proposed(Dreaming(day), read_proposed(client, chat_id)), *changes_made(day, chat_id)]
-    zone = day.zone_of(chat_id)
+    found, zone = all_changes(Dreaming(day), client, chat_id), day.zone_of(chat_id)
     entries = [PanelEntry(change_text(one, lambda at: date_text(at, zone)), actions_of(one)) for one in found]
     return Panel("Changed by nights", entries)
 

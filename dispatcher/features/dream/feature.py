@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @hook
 def memory_commands() -> Sequence[CommandEntry]:
-    summary = "What nights have changed of a chat's memories, as before and after; with --undo and --undo-night it is taken back."
+    summary = "What nights have changed of a chat's memories, as before and after; undo takes it back."
     return [CommandEntry("changes", "dispatcher.features.dream.command", summary)]
 
 

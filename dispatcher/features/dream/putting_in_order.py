@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.features.dream import checks
@@ -42,7 +42,6 @@ class Dream:
 
     run: int
     chat_id: str
-    writer: str
     turns: Sequence[str]
     memories: int
     propose: bool
@@ -52,11 +51,9 @@ class Dream:
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Dream:
         """KeyError, TypeError or ValueError for what is none."""
-        turns, notes = [str(one) for one in record["turns"]], len(record["notes"])
-        answer = str(record.get("answer") or "")
-        propose = bool(record["propose"])
-        at = float(record["at"])
-        return cls(int(record["run"]), str(record["chat_id"]), str(record["writer"]), turns, notes, propose, at, answer)
+        turns, memories, at = [str(one) for one in record["turns"]], len(record["notes"]), float(record["at"])
+        run, propose, answer = int(record["run"]), bool(record["propose"]), str(record.get("answer") or "")
+        return cls(run, str(record["chat_id"]), turns, memories, propose, at, answer)
 
     @property
     def task(self) -> Task:
@@ -66,18 +63,19 @@ class Dream:
     @property
     def changes(self) -> list[Change]:
         """What the answer says; none if it cannot be read."""
-        try:
-            return read_changes(self.answer)[0]
-        except ValueError:
-            return []
+        return self._read[0]
 
     @property
-    def unreadable(self) -> int:
-        """How much of the answer is no change."""
+    def unreadable(self) -> Counter[str]:
+        """How much of the answer is no change, as it is counted."""
+        return Counter({checks.UNREADABLE: self._read[1]} if self._read[1] else {})
+
+    @cached_property
+    def _read(self) -> tuple[list[Change], int]:
         try:
-            return read_changes(self.answer)[1]
+            return read_changes(self.answer)
         except ValueError:
-            return 1
+            return [], 1
 
 
 @dataclass
@@ -114,7 +112,7 @@ class Dreaming:
 
     def carry_out(self, dream: Dream) -> Carried:
         """Every change that may be; may be repeated."""
-        carried, weight = Carried(refused=unreadable_of(dream)), 0
+        carried, weight = Carried(refused=dream.unreadable), 0
         for number, change in enumerate(dream.changes, 1):
             reason = self.carry_out_one(dream, number, change, weight)
             if reason:
@@ -135,7 +133,7 @@ class Dreaming:
     def undecided(self, dream: Dream) -> tuple[dict[int, Change], Counter[str]]:
         """(number → change, of those that can be carried out now and were not decided yet; why others cannot)."""
         done = {number for _, task, number, _, _ in self.day.actions.every(dream.chat_id) if task == dream.task.task_id}
-        found, refused, weight = dict[int, Change](), unreadable_of(dream), 0
+        found, refused, weight = dict[int, Change](), dream.unreadable, 0
         for number, change in enumerate(dream.changes, 1):
             if number in done:
                 continue
@@ -237,11 +235,6 @@ class Dreaming:
         }
         text = old[0].text if change.do == "end" else one_line(change.text)
         return PlannedRow(str(old[0].type) if old else "fact", text, deadline, more)
-
-
-def unreadable_of(dream: Dream) -> Counter[str]:
-    """How much of an answer is no change, as it is counted."""
-    return Counter({checks.UNREADABLE: dream.unreadable} if dream.unreadable else {})
 
 
 def night_of(memory: Memory) -> int | None:
