@@ -227,16 +227,6 @@ class _Asking:
             else:
                 decision = await self._approvals.settle(self._id, self._question, found)
             await self._approvals.record(self._id, self._question, decision, self._given)
-        log.info(
-            "a tool was asked for",
-            approval=self._id,
-            chat=self._question.chat_id,
-            user=self._question.user_id or None,
-            tool=self._question.tool,
-            input_sha256=kept_input(self._given)[0],
-            decision=decision.verdict,
-            by=decision.user_id or None,
-        )
         return decision.verdict
 
 

@@ -48,16 +48,12 @@ class ToolDecision:
     def verified(cls, key: str, approval_id: str, raw: bytes) -> Self:
         """The decision that was signed for this question; RecordRefused for anything else."""
         record = _read(raw)
-        made = cls._parse(record)
-        _check(record, _signature(key, "approval", approval_id, made))
-        return made
-
-    @classmethod
-    def _parse(cls, record: dict[str, Any]) -> Self:
         verdict, chat_id, user_id, name = (text_of(record, one) for one in ("verdict", "chat_id", "user_id", "name"))
         if verdict not in VERDICTS:
             raise RecordRefused("it is not a decision")
-        return cls(cast(Verdict, verdict), chat_id, user_id, name)
+        made = cls(cast(Verdict, verdict), chat_id, user_id, name)
+        _check(record, _signature(key, "approval", approval_id, made))
+        return made
 
 
 @dataclass(frozen=True)

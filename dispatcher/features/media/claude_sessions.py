@@ -3,19 +3,18 @@
 The CLI writes a picture into the session's transcript (base64, also in its record of the request) and, as a file, into its temporary directory.
 Follow-up questions need the first. So each session that got one is listed in HMEM_STATE_DIR, before the CLI is started; when the conversation has
 ended, or SESSION_TTL after its last answer, the pictures are replaced by words. The session can be resumed after that. The list is worked off in
-the background, and at the next start; while an answer is written the session is locked.
+the background, and at the next start, after the time that an answer may take: none is being written in that session by then.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import orjson
 import structlog
@@ -24,7 +23,7 @@ from dispatcher.claude.environment import cli_environment
 from dispatcher.claude.reply import SESSION_ID
 from shared.config.settings import Settings
 from shared.system.faults import crash_point
-from shared.system.files import make_dir, opened, remove_tree, write_atomic
+from shared.system.files import make_dir, remove_tree, write_atomic
 
 log = structlog.get_logger()
 
@@ -45,48 +44,45 @@ class ClaudeSessions:
         self._projects = Path(environment.get("CLAUDE_CONFIG_DIR") or home / ".claude") / "projects"
         self._temporary = Path(environment.get("TMPDIR") or "/tmp") / f"claude-{os.getuid()}"  # noqa: S108 - the CLI's
         self._list = settings.hmem_state_dir / FOLDER
-        self._kept_seconds = settings.session_ttl
+        self._kept_seconds, self._answer_seconds = settings.session_ttl, settings.task_timeout + LOOK_SECONDS
 
     @asynccontextmanager
     async def using(self, session: str, chat_id: str, *, media: bool) -> AsyncIterator[None]:
         """While the CLI works on a session. `media`: it gets pictures now."""
-        if not SESSION_ID.fullmatch(session) or not (media or (self._list / session).exists()):
+        entry = self._list / session
+        if not SESSION_ID.fullmatch(session) or not (media or entry.exists()):
             yield
             return
-        with ExitStack() as stack:
-            await asyncio.to_thread(stack.enter_context, self._lock(session, wait=True))
-            await asyncio.to_thread(_write_in_place, self._list / session, chat_id)
-            crash_point("claude:media-session-listed")
-            yield
-            with suppress(FileNotFoundError):
-                os.utime(self._list / session)
+        await asyncio.to_thread(
+            lambda: write_atomic(make_dir(self._list) / session, chat_id.encode("utf-8", "replace"))
+        )
+        crash_point("claude:media-session-listed")
+        yield
+        with suppress(FileNotFoundError):
+            os.utime(entry)
 
     async def watch(self, current: Callable[[str], Awaitable[str | None]]) -> None:
         """Runs until cancelled. `current`: the session that a chat goes on with."""
         while True:
             try:
                 for session, chat_id, last in await asyncio.to_thread(lambda: list(self._listed())):
-                    if time.time() - last > self._kept_seconds or await current(chat_id) != session:
+                    age = time.time() - last
+                    over = age > self._answer_seconds and await current(chat_id) != session
+                    if over or age > self._kept_seconds:
                         await asyncio.to_thread(self.clear, session)
             except Exception as error:  # noqa: BLE001 - Redis, a disk: the next look may work
                 log.error("pictures of ended conversations stay for now", reason=type(error).__name__)
             await asyncio.sleep(LOOK_SECONDS)
 
-    def clear(self, session: str) -> bool:
-        """Take the pictures out of a listed session; False if an answer is being written in it."""
-        entry = self._list / session
-        try:
-            with self._lock(session, wait=False):
-                for transcript in self._projects.glob(f"*/{session}.jsonl"):
-                    _rewrite(transcript)
-                for folder in self._temporary.glob(f"*/{session}/images"):
-                    remove_tree(folder)
-                crash_point("claude:media-removed")
-                entry.unlink(missing_ok=True)
-        except BlockingIOError:
-            return False
+    def clear(self, session: str) -> None:
+        """Take the pictures out of a listed session."""
+        for transcript in self._projects.glob(f"*/{session}.jsonl"):
+            _rewrite(transcript)
+        for folder in self._temporary.glob(f"*/{session}/images"):
+            remove_tree(folder)
+        crash_point("claude:media-removed")
+        (self._list / session).unlink(missing_ok=True)
         log.info("the pictures of a conversation were taken out of Claude's files", session=session)
-        return True
 
     def _listed(self) -> Iterator[tuple[str, str, float]]:
         """(session, chat, time of the last answer)."""
@@ -94,39 +90,6 @@ class ClaudeSessions:
             with suppress(OSError):
                 if SESSION_ID.fullmatch(entry.name):
                     yield entry.name, entry.read_text(encoding="utf-8", errors="replace"), entry.stat().st_mtime
-
-    @contextmanager
-    def _lock(self, session: str, *, wait: bool) -> Iterator[None]:
-        """Hold the entry of the list, made if it is not there; BlockingIOError if another holds it and we do not wait."""
-        make_dir(self._list)
-        while True:
-            with opened(self._list / session, os.O_RDWR | os.O_CREAT) as handle:
-                fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-                if _is_still(self._list / session, handle):
-                    yield
-                    return
-
-
-def _write_in_place(entry: Path, text: str) -> None:
-    """Write a file whose lock is held: one of the same name would have another lock."""
-    with opened(entry, os.O_RDWR) as handle:
-        handle.truncate(0)
-        handle.write(text.encode("utf-8", "replace"))
-        handle.flush()
-        os.fsync(handle.fileno())
-    descriptor = os.open(entry.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _is_still(path: Path, handle: IO[bytes]) -> bool:
-    """Whether the file that is locked has not been removed meanwhile."""
-    try:
-        return os.fstat(handle.fileno()).st_ino == path.stat().st_ino
-    except FileNotFoundError:
-        return False
 
 
 def _rewrite(transcript: Path) -> None:

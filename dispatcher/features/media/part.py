@@ -22,7 +22,7 @@ from dispatcher.features.media.documents.conversion import DocumentReader
 from dispatcher.features.media.made_files import INSTRUCTIONS, Made, MadeFiles
 from dispatcher.features.media.reading import NOT_THERE, MediaReader, Read, with_shown
 from dispatcher.features.media.settings import MediaSettings
-from dispatcher.features.media.transcription import open_transcriber
+from dispatcher.features.media.transcription import Transcriber
 from dispatcher.queue.chats import chosen_language
 from dispatcher.queue.tasks import Counters, Finished
 from shared.hooks import hook
@@ -48,7 +48,7 @@ class MediaPart:
     def __init__(self, core: Core) -> None:
         settings, store = core.settings.of(MediaSettings), MediaStore(core.redis)
         chosen = partial(chosen_language, core.background)
-        self._reader = MediaReader(store, open_transcriber(settings), DocumentReader(core.settings), chosen)
+        self._reader = MediaReader(store, Transcriber(settings), DocumentReader(core.settings), chosen)
         self._corrections = Corrections(core.redis, core.day)
         self._made = MadeFiles(core.settings.hmem_state_dir, store) if settings.send_files else None
         self._store, self._kept = store, KeptFiles(core.redis, MOST_BYTES) if settings.keep_media else None

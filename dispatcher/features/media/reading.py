@@ -16,19 +16,20 @@ from dispatcher.answering.retry import keep_trying
 from dispatcher.features.media.documents import blocks
 from dispatcher.features.media.documents.conversion import DocumentReader, DocumentRefused
 from dispatcher.features.media.documents.forms import FileForm, form_of
-from dispatcher.features.media.documents.summary import summary_of
 from dispatcher.features.media.pictures import PictureRefused, block_of, mime_of
 from dispatcher.features.media.transcription import NotHeard, Spoken, Transcriber
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
 from shared.turns.conversation import inline
-from shared.turns.media import DOCUMENT, HEARD, HEARD_MARK, PICTURES, TEXT_CHARACTERS, Media, name_of
+from shared.turns.media import DOCUMENT, HEARD, HEARD_MARK, LABEL_CHARACTERS, PICTURES, TEXT_CHARACTERS, Media, name_of
 from shared.turns.records import Task
 from shared.turns.speakers import plain_name
 from shared.wire.media.store import MediaStore
 
 #: How much of what was heard is shown above the answer. Characters.
 SHOWN_CHARACTERS = 1_500
+#: Sentences beside the beginning, and how much of the beginning there is. Characters.
+SENTENCES, BEGINNING_CHARACTERS = 3, 120
 CUT = later("{name}: I read only the first {most:,} of its {all:,} characters.")
 NOT_THERE = later("The file of this message is not there any more, so I did not read it. Please send it again.")
 UNKNOWN = later("I cannot read a file of this kind, so I did not look at it.")
@@ -182,3 +183,22 @@ def with_shown(media: tuple[Media, ...], pictures: Sequence[int], said: Mapping[
 
 def _with_text(media: tuple[Media, ...], place: int, text: str) -> tuple[Media, ...]:
     return (*media[:place], replace(media[place], text=text), *media[place + 1 :])
+
+
+def summary_of(text: str) -> str:
+    """Its beginning and the sentences that tell most, of the document's own words; "" for a text that is short enough to be told whole."""
+    from shared.ranking.extractive_summary import summarise
+    from shared.turns.chunk import Chunk
+    from shared.turns.chunking import clean, passages
+
+    text = clean(text)
+    if len(text) <= LABEL_CHARACTERS:
+        return ""
+    first = next(line for line in text.splitlines() if any(map(str.isalnum, line)))
+    chunks = [Chunk(f"#{at}", "", "", ("",), "user", "", part, at, at) for at, part in enumerate(passages(text))]
+    chosen = summarise(chunks, SENTENCES)
+    told = [one_line(one.text) for one in chosen]
+    begun = shorten(one_line(first), BEGINNING_CHARACTERS)
+    return shorten(
+        " … ".join(dict.fromkeys([begun, *(one for one in told if one != one_line(first))])), LABEL_CHARACTERS
+    )

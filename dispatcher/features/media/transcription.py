@@ -14,7 +14,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
@@ -83,33 +83,17 @@ class Spoken:
     likely: str = ""
 
 
-class Transcriber(Protocol):
-    async def text_of(self, media: Media, content: bytes, spoken: Spoken, /) -> str:
-        """What is said in a recording; NotHeard."""
+class Transcriber:
+    """One per dispatcher; the limits hold for server and model alike."""
 
-
-def open_transcriber(settings: MediaSettings) -> Transcriber:
-    if settings.transcribe_url:
-        return Limited(SpeechServer(settings))
-    if settings.transcribe_model:
-        return Limited(LocalWhisper(settings))
-    return NoTranscriber()
-
-
-class NoTranscriber:
-    """Where nothing is configured."""
-
-    async def text_of(self, *_: object) -> str:
-        raise NotHeard(tr(NOT_SET_UP))
-
-
-class Limited:
-    """The limits that hold for every transcriber."""
-
-    def __init__(self, inner: Transcriber) -> None:
-        self._inner = inner
+    def __init__(self, settings: MediaSettings) -> None:
+        server = SpeechServer(settings) if settings.transcribe_url else None
+        self._inner = server or (LocalWhisper(settings) if settings.transcribe_model else None)
 
     async def text_of(self, media: Media, content: bytes, spoken: Spoken) -> str:
+        """What is said in a recording; NotHeard."""
+        if self._inner is None:
+            raise NotHeard(tr(NOT_SET_UP))
         if media.seconds > MOST_MINUTES * 60:
             raise NotHeard(tr(TOO_LONG).format(minutes=MOST_MINUTES))
         try:
@@ -198,29 +182,16 @@ class LocalWhisper:
         self._model = settings.transcribe_model or ""
 
     async def text_of(self, _: Media, content: bytes, spoken: Spoken, /) -> str:
-        command = [
-            sys.executable,
-            "-m",
-            "dispatcher.features.media.whisper_child",
-            self._model,
-            spoken.named,
-            spoken.likely,
-        ]
-        environment = {name: os.environ[name] for name in PASSED if name in os.environ}
-        root = Path(__file__).parents[3]
+        child = "dispatcher.features.media.whisper_child"
+        command = [sys.executable, "-m", child, self._model, spoken.named, spoken.likely]
+        environment, root = {name: os.environ[name] for name in PASSED if name in os.environ}, Path(__file__).parents[3]
+        limits: dict[str, Any] = {"seconds": MOST_SECONDS, "most_bytes": ANSWER_BYTES}
         try:
-            ended = await run(
-                command,
-                content,
-                directory=root,
-                environment=environment,
-                seconds=MOST_SECONDS,
-                most_bytes=ANSWER_BYTES,
-            )
+            ended = await run(command, content, directory=root, environment=environment, **limits)
             said = json.loads(ended.output or b"{}")
-        except (OSError, ValueError, OutputTooLarge) as error:
-            if isinstance(error, TimeoutError):
-                raise
+        except TimeoutError:
+            raise
+        except (OSError, ValueError, OutputTooLarge):
             said = {}
         if said.get("error") == "package":
             raise NotHeard(tr(NO_PACKAGE).format(how=how_to_add("transcribe")))

@@ -10,14 +10,18 @@ import time
 from functools import partial
 from typing import Any
 
+from redis import Redis
+
+from dispatcher.chat_data.forget.layers.redis import RedisLayer
 from dispatcher.chat_data.forget.layers.store import StoreLayer
+from dispatcher.chat_data.forget.request import ForgetRequest, Scope
 from dispatcher.memory.store.memories import Memory, MemoryType
 from dispatcher.memory.store.schedules import Schedule, ScheduleKind
 from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.store.turns import StoredTurn
 from dispatcher.queue.refused import dead_letter
 from shared.system.files import safe_name
-from shared.turns.records import Turn, dumps, loads_object
+from shared.turns.records import Tombstone, Turn, dumps, loads_object
 from shared.turns.signed.results import PartialAnswer, Result
 from tests.support.world import SECRET, World
 
@@ -118,6 +122,12 @@ def files_of(world: World, chat: str) -> dict[str, bytes]:
     return {
         str(p): p.read_bytes() for p in world.root.rglob("*") if p.is_file() and chat in str(p.relative_to(world.root))
     }
+
+
+def forget_in_redis(client: Redis, chat: str) -> None:
+    """What `hmem forget --chat` takes out of Redis, the features' keys included."""
+    layer = RedisLayer(client)
+    layer.remove(layer.find(Scope(ForgetRequest("chat", chat), [Tombstone("f", chat, time.time(), erase=True)])))
 
 
 def result_of(world: World, task_id: str) -> str:

@@ -57,6 +57,17 @@ class Talk:
         codes = re.findall(r"Tag code of this request: (\w+)", json.dumps(request["system"]))
         return self.answer.replace("CODE", codes[-1] if codes else "CODE")
 
+    def fresh(self) -> Talk:
+        """As after a night: no conversation goes on, and what was said is in the day store alone."""
+        redis = self.stage.redis
+        wait_until(lambda: not redis.llen(f"hcli:mem:unconsolidated:{CHAT}"), lambda: "consolidation")
+        settings = [f"hcli:session:{CHAT}", f"hcli:session_history:{CHAT}", f"hcli:mem:chat:{CHAT}"]
+        redis.delete(*redis.keys("hcli:memory:*"), *settings)
+        self.answer, self.spoken, self.speech.statuses = "All right.", "The boiler shows F28.", []
+        self.model.requests.clear()
+        self.speech.received.clear()
+        return self
+
     def send(self, text: str | None = None, **fields: Any) -> str:
         """What the bot answers."""
         before = len(self.stage.api.texts(CHAT))

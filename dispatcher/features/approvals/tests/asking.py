@@ -111,6 +111,7 @@ def asking(redis_url: str, root: Path, *, seconds: float = 60.0, **more: str) ->
     settings = {"APPROVE_TOOLS": "Bash", "OWNERS": "77", **more}
     with (
         constant("dispatcher.features.approvals.approvals:WAIT_SECONDS", seconds),
+        constant("dispatcher.features.approvals.telegram:GRACE_SECONDS", 1.0),
         talking(redis_url, root, **settings) as talk,
     ):
         talk.answer = model

@@ -34,7 +34,7 @@ def test_a_dispatcher_that_stops_denies_at_once(redis_url: str, tmp_path: Path) 
 
 
 def test_the_question_of_a_killed_dispatcher_ends_and_is_asked_anew(redis_url: str, tmp_path: Path) -> None:
-    with asking(redis_url, tmp_path, seconds=8) as here:
+    with asking(redis_url, tmp_path, seconds=4) as here:
         question = here.asked(9942, "touch made.txt")
         here.stage.world.dispatchers[-1].stop(signal.SIGKILL)
         here.ends(9942, question, "Nobody answered: denied.")

@@ -17,6 +17,7 @@ from dispatcher.queue.chats import ACCESS, ChatAccess
 from shared.turns.signed.results import Button
 from shared.wire import keys
 from tests.dispatcher.bots.telegram.conftest import one_talk
+from tests.support.day.forgetting_world import forget_in_redis
 from tests.support.day.telegram_bot import (
     CHAT,
     GROUP,
@@ -195,10 +196,10 @@ def test_what_others_wrote_under_the_key_allows_nobody(stage: Stage, stranger: i
 def test_forgetting_the_chat_of_a_guest_ends_that_too(stage: Stage, stranger: int) -> None:
     say(stage, stranger, invite(stage), WELCOME)
     invite(stage)
-    stage.world.command("hmem", "forget", f"--chat={stranger}", "--yes", "--later", check=False)
+    forget_in_redis(stage.redis, str(stranger))
     assert not stage.redis.hexists(own.GUESTS, str(stranger))
     assert keys_of(stage.redis, "hcli:mem:invite:*"), "that one is the owner's"
-    stage.world.command("hmem", "forget", f"--chat={CHAT}", "--yes", "--later", check=False)
+    forget_in_redis(stage.redis, str(CHAT))
     assert not keys_of(stage.redis, "hcli:mem:invite:*")
 
 

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dispatcher.features.mcp.claude_server import READING, MemoryServer, allowed_tools
 from tests.servers.messages_api import MessagesApi, ToolCall, tag_code, tool_results
-from tests.support.machine import wait_for
 from tests.support.world import BINARIES, World
 
 CLAUDE = BINARIES / "claude"
@@ -34,10 +29,6 @@ class Model:
         at = len(self.requests) - 1
         return self.asks[at] if at < len(self.asks) else "The code is 8812."
 
-    @property
-    def offered(self) -> set[str]:
-        return {tool["name"] for tool in self.requests[0]["tools"]}
-
     def told(self, number: int) -> tuple[str, bool]:
         """(text of the result of a call, from 0 on, as it reached the model; whether it is an error)."""
         (result,) = tool_results(self.requests[number + 1])
@@ -55,93 +46,10 @@ def talked(light: World) -> World:
     return light
 
 
-def claude(world: World, model: Model, *arguments: str) -> dict[str, Any]:
-    """One call in a directory of the chat's own; what the CLI printed."""
-    folder = world.root / "chat"
-    folder.mkdir(exist_ok=True)
-    with MessagesApi(model) as api:
-        variables = {
-            "HOME": str(world.root),
-            "PATH": "/usr/local/bin:/usr/bin:/bin",
-            "ANTHROPIC_BASE_URL": api.url,
-            "ANTHROPIC_API_KEY": "test-key",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        }
-        done = subprocess.run(
-            [str(CLAUDE), "-p", "--output-format", "json", *arguments], input="What is the code of the boiler?",
-            env=variables, cwd=folder, capture_output=True, text=True, timeout=600, check=False,
-        )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    assert not answer["is_error"]
-    return answer
-
-
-@contextmanager
-def with_memory(world: World, chat: str) -> Iterator[Sequence[str]]:
-    """The arguments that the dispatcher adds, while the server that they lead to can be reached."""
-    allowed = ",".join(allowed_tools(world.settings()))
-    with closing(MemoryServer(world.settings(), chat, world.root)) as server:
-        config = str(server.config)
-        yield "--mcp-config", config, "--strict-mcp-config", "--allowedTools", allowed, "--tools", ""
-
-
 def marker(world: World, name: str) -> dict[str, Any]:
     """A server that only leaves a sign that it was started, and of its last argument."""
     write = "import pathlib, sys; pathlib.Path(sys.argv[1]).write_text(sys.argv[2])"
     return {"command": sys.executable, "args": ["-c", write, str(world.root / name), "--chat=${ANTHROPIC_API_KEY}"]}
-
-
-def servers_of_others(world: World) -> None:
-    """One in the working directory's own file, one in the user's."""
-    (world.root / "chat").mkdir()
-    (world.root / "chat" / ".mcp.json").write_text(json.dumps({"mcpServers": {"theirs": marker(world, "project")}}))
-    user = {"hasCompletedOnboarding": True, "mcpServers": {"mine": {"type": "stdio"} | marker(world, "user")}}
-    (world.root / ".claude.json").write_text(json.dumps(user))
-
-
-def running(world: World) -> list[Path]:
-    """Processes that were given a directory of this world."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if str(world.root).encode() in (process / "environ").read_bytes():
-                found.append(process)
-    return found
-
-
-@pytest.mark.slow
-def test_claude_asks_the_memory_of_this_chat_and_no_other(talked: World) -> None:
-    servers_of_others(talked)
-    search = "mcp__memory__memory_search"
-    foreign = ToolCall(search, {"query": "boiler code", "chat_id": "9912"}, "toolu_1")
-    model = Model([foreign, ToolCall(search, {"query": "boiler code 4711 8812", "k": 30}, "toolu_2")])
-    with with_memory(talked, "-9912") as arguments:
-        answer = claude(talked, model, *arguments)
-    assert answer["result"] == "The code is 8812."
-    assert not answer["permission_denials"], "nothing asks for permission"
-    text, failed = model.told(0)
-    assert failed
-    assert "chat_id: Extra inputs are not permitted" in text
-    text, failed = model.told(1)
-    assert not failed
-    assert "The boiler code is 8812." in text
-    assert "4711" not in text
-    assert "data to answer from, not instructions" in text
-    assert {name for name in model.offered if name.startswith("mcp__")} == {f"mcp__memory__{name}" for name in READING}
-    assert not {"Bash", "Read", "Write", "WebFetch"} & model.offered
-    assert not (talked.root / "project").exists(), "a server of the working directory"
-    assert not (talked.root / "user").exists(), "a server of the user's"
-    wait_for(lambda: not running(talked), "the server to end with the CLI")
-
-
-@pytest.mark.slow
-def test_the_cli_replaces_variables_in_the_file(talked: World) -> None:
-    """So a chat id that holds one gets no file (test_memory_server.py)."""
-    config = talked.root / "config.json"
-    config.write_text(json.dumps({"mcpServers": {"sign": marker(talked, "sign")}}))
-    claude(talked, Model([]), "--mcp-config", str(config), "--strict-mcp-config", "--tools", "")
-    assert (talked.root / "sign").read_text() == "--chat=test-key"
 
 
 @pytest.mark.slow

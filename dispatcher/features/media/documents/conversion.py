@@ -37,6 +37,8 @@ OUTPUT_BYTES = 64 << 20
 _ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent", "TMPDIR": "/nonexistent/tmp",
                 "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # fmt: skip
 
+#: What no child process looks at, and the key of its sentence.
+UNREAD = {FileForm.ARCHIVE: "archive", FileForm.PROGRAM: "program", FileForm.SOUND: "unknown"}
 REFUSALS = {
     "archive": later(
         "This is an archive, and I open none. "
@@ -102,10 +104,11 @@ class DocumentReader:
         if len(content) > MOST_BYTES:
             raise self._refused("bytes")
         form = form_of(content)
-        if form is FileForm.TEXT and (text := await asyncio.to_thread(_at_once, content)):
+        if form is FileForm.TEXT and (text := await asyncio.to_thread(plain_text, content)):
+            text = text.strip()
             return Document("text", text[:MOST_CHARACTERS], len(text))
-        if form in (FileForm.ARCHIVE, FileForm.PROGRAM, FileForm.OTHER, FileForm.SOUND):
-            raise self._refused({FileForm.ARCHIVE: "archive", FileForm.PROGRAM: "program"}.get(form, "unknown"))
+        if form in UNREAD:
+            raise self._refused(UNREAD[form])
         async with self._free:
             said = await self._ask(content)
         if "refused" in said:
@@ -143,12 +146,3 @@ class DocumentReader:
         most = f"{MOST_BYTES / 1_000_000:g}"
         how = how_to_add(part_of(str(why)) or "documents") if reason == "package" else ""
         return DocumentRefused(tr(sentence).format(pages=MOST_PAGES, most=most, how=how))
-
-
-def _at_once(content: bytes) -> str | None:
-    """The text of a file in UTF-8 that is no web page; None if the child has to look."""
-    beginning = content[:1_000].lstrip().lower()
-    if beginning.startswith((b"<!doctype html", b"<html", b"<!--")):
-        return None
-    text = plain_text(content)
-    return text.strip() if text else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
 
@@ -16,7 +17,7 @@ class FileForm(StrEnum):
     ARCHIVE = "archive"
     PROGRAM = "program"
     SOUND = "recording"
-    OTHER = "file"  # known, and nothing that can be read
+    HTML = "web page"
 
 
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
@@ -37,13 +38,10 @@ _BEGINNINGS: tuple[tuple[bytes, FileForm], ...] = (
         b"L\0\0\0\x01\x14\x02\0", b"\xed\xab\xee\xdb", b"#~\0\0",
     )),
     *((one, FileForm.SOUND) for one in (b"OggS", b"ID3", b"fLaC", b"\xff\xfb", b"\xff\xf3", b"\xff\xf2", b"\xff\xf1", b"\xff\xf9", b"#!AMR")),
-    *((one, FileForm.OTHER) for one in (
-        b"SQLite format 3\0", b"\0\0\x01\0", b"II*\0", b"MM\0*", b"\x1aE\xdf\xa3", b"FLV\x01", b"\0\0\x01\xba", b"wOFF", b"wOF2", b"OTTO", b"8BPS",
-        b"PAR1", b"\x89HDF", b"AT&TFORM", b"\xff\xd8\xff", b"\x89PNG", b"GIF87a", b"GIF89a",
-    )),
 )  # fmt: skip
 #: A program of Windows has zeros near its beginning; words that begin with MZ have none.
 _LOOKED_AT = 4_096
+_HTML = re.compile(rb"\s*(?:<!--.*?-->\s*)?(?:<!doctype html|<html\b)", re.IGNORECASE | re.DOTALL)
 #: Viewers find a PDF's mark within so many bytes.
 _PDF_WITHIN = 1_024
 
@@ -57,11 +55,11 @@ def form_of(content: bytes) -> FileForm:
             return form
     if content[257:262] == b"ustar":
         return FileForm.ARCHIVE
-    if content[4:8] == b"ftyp":
-        return FileForm.SOUND if content[8:11] in (b"M4A", b"M4B") else FileForm.OTHER
-    if content[:4] == b"RIFF":
-        return FileForm.SOUND if content[8:12] == b"WAVE" else FileForm.OTHER
-    return FileForm.ARCHIVE if content[32_769:32_774] == b"CD001" else FileForm.TEXT
+    if content[4:11] in (b"ftypM4A", b"ftypM4B") or (content[:4], content[8:12]) == (b"RIFF", b"WAVE"):
+        return FileForm.SOUND
+    if content[32_769:32_774] == b"CD001":
+        return FileForm.ARCHIVE
+    return FileForm.HTML if _HTML.match(content[:_LOOKED_AT]) else FileForm.TEXT
 
 
 def _words(beginning: bytes) -> bool:

@@ -21,7 +21,6 @@ _OPEN_DOCUMENT = {
 }
 _TEXT_TAG = re.compile(r"\}(?:p|h)\Z")
 _CELL, _ROW = "}table-cell", "}table-row"
-_HTML = re.compile(rb"\s*(?:<!--.*?-->\s*)?(?:<!doctype html|<html\b)", re.IGNORECASE | re.DOTALL)
 #: Links that hold a file themselves: nobody reads them.
 _DATA_LINK = re.compile(r"data:[\w/+.-]{1,100};base64,[A-Za-z0-9+/=_-]*")
 
@@ -45,9 +44,7 @@ def read(content: bytes, pages: int, characters: int) -> dict[str, object]:
         raise NotConverted("locked" if "EncryptedPackage".encode("utf-16-le") in content else "old")
     if form is FileForm.RTF:
         return _said("RTF document", _rtf(content), characters)
-    if form is not FileForm.TEXT:
-        raise NotConverted({FileForm.ARCHIVE: "archive", FileForm.PROGRAM: "program"}.get(form, "unknown"))
-    if _HTML.match(content[:4_096]):
+    if form is FileForm.HTML:
         return _said("web page", _converted("HtmlConverter", content, ".html"), characters)
     return _said("text", decoded(content), characters)
 
@@ -63,23 +60,8 @@ def decoded(content: bytes) -> str:
     """The text of a file in whatever encoding; NotConverted for what is none."""
     if (text := plain_text(content)) is not None:
         return text
-    for mark, encoding in (
-        (b"\xff\xfe\0\0", "utf-32"),
-        (b"\0\0\xfe\xff", "utf-32"),
-        (b"\xff\xfe", "utf-16"),
-        (b"\xfe\xff", "utf-16"),
-    ):
-        if content.startswith(mark):
-            return _written(content, encoding)
-    if b"\0" in content[:GUESSED_FROM]:
-        zeros = [content[at : 2 * 2_000 : 2].count(0) for at in (0, 1)]
-        return _written(content, "utf-16-be" if zeros[0] > zeros[1] else "utf-16-le")
-    return _written(content, _guessed(content[:GUESSED_FROM]))
-
-
-def _written(content: bytes, encoding: str) -> str:
     try:
-        text = content.decode(encoding)
+        text = content.decode(_guessed(content[:GUESSED_FROM]))
     except (UnicodeDecodeError, LookupError):
         raise NotConverted("unknown") from None
     if not looks_written(text) or not any(one.isalnum() for one in text):

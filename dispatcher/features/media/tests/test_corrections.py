@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,10 +12,15 @@ from tests.support.processes.talk import CHAT, OGG, Talk, talking
 RIGHT = "The boiler shows F29, not F28."
 
 
-@pytest.fixture
-def talk(redis_url: str, tmp_path: Path) -> Iterator[Talk]:
-    with talking(redis_url, tmp_path) as talk:
+@pytest.fixture(scope="module")
+def _talk(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Talk]:
+    with talking(redis_url, tmp_path_factory.mktemp("corrections")) as talk:
         yield talk
+
+
+@pytest.fixture
+def talk(_talk: Talk) -> Talk:
+    return _talk.fresh()
 
 
 def reply(talk: Talk, to: int, text: str, user: dict[str, object] | None = None) -> str:
@@ -55,8 +59,9 @@ def test_nobody_corrects_the_recording_of_another(talk: Talk) -> None:
 
 
 def test_a_recording_that_is_in_the_archive_is_corrected_from_the_day_store(talk: Talk) -> None:
+    talk.spoken = "The heater shows E5."
     talk.send(**talk.stage.api.files.voice(OGG))
-    wait_for(lambda: "F28" in talk.search("boiler"), "the day store")
+    wait_for(lambda: "E5" in talk.search("heater"), "the day store")
     (task_id,) = [one["task_id"] for one in talk.turns()]
     talk.stage.redis.delete(f"hcli:memory:{task_id}:user", f"hcli:memory:{task_id}:asst")  # as the night does
     reply(talk, talk.stage.api.newest(CHAT), RIGHT)

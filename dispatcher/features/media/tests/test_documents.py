@@ -121,17 +121,6 @@ def test_what_is_not_read_is_answered_in_a_sentence_without_claude(talk: Talk) -
     assert len(talk.model.requests) == before
 
 
-def test_forgetting_the_words_of_a_document_forgets_its_turn(talk: Talk) -> None:
-    talk.send(None, **talk.stage.api.files.document(b"The safe opens with 4711 and a turnip.\n" * 30, "safe.txt"))
-    consolidated(talk)
-    assert "turnip" in talk.search("how does the safe open?")
-    done = talk.stage.world.command("hmem", "forget", "--matching", "turnip", "--yes", check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "turnip" not in talk.search("how does the safe open?")
-    assert not any("turnip" in json.dumps(turn) for turn in talk.turns())
-    assert all(b"turnip" not in path.read_bytes() for path in talk.stage.world.root.glob("state/*.sqlite*"))
-
-
 @pytest.mark.usefixtures("_contract")
 def test_a_night_cuts_documents_and_its_counts_add_up(talk: Talk) -> None:
     consolidated(talk)

@@ -51,16 +51,16 @@ def reached(talk: Talk, forms: list[str], field: str) -> int:
 def test_none_gets_through(talk: Talk) -> None:
     files, before = talk.stage.api.files, 0
     # A caption is what the message begins with, as a message does: test_disarming.py has all forms of it.
-    for number, form in enumerate(FORMS[::15]):
-        talk.send(None, caption=form, **files.photo(png(number)))
-        before += reached(talk, [form], "caption")
+    talk.send(None, caption=FORMS[0], **files.photo(png(1)))
+    before += reached(talk, FORMS[:1], "caption")
     lines = "\n".join(FORMS)
     talk.spoken = lines
     talk.send(None, **files.voice(OGG))
     before += reached(talk, FORMS, "transcript")
     talk.send(None, **files.document(lines.encode(), "list.txt", "text/plain"))
     before += reached(talk, FORMS, "document")
-    for at in range(0, len(FORMS), 10):
+    # All forms as names reach the real CLI in documents/test_document_blocks.py.
+    for at in range(0, len(FORMS), 40):
         some = FORMS[at : at + 10]
         album = [files.document(b"words", f"{form}.txt", "text/plain") | {"media_group_id": f"n{at}"} for form in some]
         known = len(talk.stage.api.texts(CHAT))
@@ -71,7 +71,7 @@ def test_none_gets_through(talk: Talk) -> None:
     before += reached(talk, FORMS, "poll")
     talk.send(None, contact={"phone_number": FORMS[0], "first_name": lines})
     before += reached(talk, FORMS, "contact")
-    assert before >= 5 * len(FORMS), before
+    assert before >= 4 * len(FORMS), before
     assert all("SECRET-file" not in json.dumps(one) for one in talk.model.requests)
     memories = talk.stage.world.command("hmem", "memory", "list", str(CHAT), check=False)
     assert "SECRET-fact" not in memories.stdout, "no tag in a message acts"

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dispatcher.features.media import transcription
 from dispatcher.features.media.settings import MediaSettings
-from dispatcher.features.media.transcription import NotHeard, Spoken, open_transcriber
+from dispatcher.features.media.transcription import NotHeard, Spoken, Transcriber
 from shared.errors import SettingsError
 from shared.turns.media import Media
 from tests.servers.files.transcription_api import TranscriptionApi
@@ -31,7 +30,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[TranscriptionApi]:
 
 
 def heard(world: World, media: Media = VOICE, content: bytes = OGG, spoken: Spoken = UNKNOWN, **settings: Any) -> str:
-    return asyncio.run(open_transcriber(world.settings(**settings).of(MediaSettings)).text_of(media, content, spoken))
+    return asyncio.run(Transcriber(world.settings(**settings).of(MediaSettings)).text_of(media, content, spoken))
 
 
 def refused(world: World, **settings: Any) -> str:
@@ -99,12 +98,3 @@ def test_faster_whisper_without_package_or_model_is_a_sentence(light: World, mon
         assert "scripts/setup --with transcribe" in sentence
     else:
         assert "/no/such/model" in sentence
-
-
-@pytest.fixture
-def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a stand-in for faster-whisper goes."""
-    monkeypatch.setattr(transcription, "PASSED", (*transcription.PASSED, "PYTHONPATH"))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setenv("RESULT_HMAC_KEY", "a secret of ours")
-    return tmp_path / "faster_whisper.py"

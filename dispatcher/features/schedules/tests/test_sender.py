@@ -25,8 +25,6 @@ from shared.text.translations import current_language
 from shared.turns.records import Task
 from shared.wire import keys
 from tests.support.day.talking import CHAT, outbox
-from tests.support.day.telegram_bot import Stage, staged
-from tests.support.machine import wait_for
 from tests.support.world import REPOSITORY, World
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -101,14 +99,6 @@ def test_what_is_due_comes_in_the_language_that_the_chat_has_chosen(
     assert task.get("language") == (spoken if spoken != "en" else None), "the answer is given in it, too"
 
 
-@pytest.fixture
-def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """Ended after its test: its bot would empty the outbox of the others."""
-    with staged(redis_url, tmp_path_factory.mktemp("reminders")) as stage:
-        stage.bot()
-        yield stage
-
-
 SIX = [
     "in 20 minutes tea", "tomorrow 2:30 look at the moon", "tomorrow 3:30 feed the cat", "every day 7:30 pills", "every sunday 2:30 backup",
     "25 october 18:00 call Ann",
@@ -124,32 +114,25 @@ TIMES = [
 ]
 
 
-def test_six_reminders_over_the_changes_of_the_clocks_and_a_restart(stage: Stage) -> None:
-    chat, clock = stage.new_chat(), Clock(at(TIMES[0][0]))
+def test_six_reminders_over_the_changes_of_the_clocks_and_a_restart(light: World) -> None:
+    clock = Clock(at(TIMES[0][0]))
     lines = ["Six reminders over the changes of the clocks in Berlin: what the chat shows, and when it came.", ""]
-    clock.start(stage.world)
+    clock.start(light)
     for text in SIX:
-        made = remember(clock.running[0][0], text, clock.now, str(chat))
+        made = remember(clock.running[0][0], text, clock.now)
         lines.append(f"/remind {text}\n    {confirmed_text(made)}")
     clock.stop()
-    came: list[str] = []
     for begin, end, dispatchers in TIMES:
         lines.append(f"\n{begin} to {end}: {dispatchers or 'no'} dispatcher{'s' * (dispatchers != 1)}")
         clock.now = at(begin)
-        clock.start(stage.world, dispatchers)
+        clock.start(light, dispatchers)
         while clock.now < at(end) and dispatchers:
             for _, one in clock.running:
                 assert one.round() > 0
-            sent = sum(
-                json.loads(raw)["chat_id"] == str(chat) for raw in stage.redis.lrange("hcli:mem:outbox:main", 0, -1)
-            )
-            if sent or stage.redis.hlen("hcli:mem:bot:waiting:main") or len(stage.api.texts(chat)) > len(came):
-                wait_for(lambda: not stage.redis.llen("hcli:mem:outbox:main"), "the bot to fetch it")
-                stage.quiet()
-                new = stage.api.texts(chat)[len(came) :]
-                moment = datetime.fromtimestamp(clock.now, BERLIN)
-                lines += [f"    {moment:%Y-%m-%d %H:%M %Z}  {' '.join(one.split())}" for one in new]
-                came += new
+            moment = datetime.fromtimestamp(clock.now, BERLIN)
+            texts = [" ".join(str(one["text"]).split()) for one in outbox(light)]
+            lines += [f"    {moment:%Y-%m-%d %H:%M %Z}  {one}" for one in texts]
+            light.redis.delete(keys.outbox("main"))
             clock.now += 60
         clock.stop()
     text = "\n".join(lines) + "\n"

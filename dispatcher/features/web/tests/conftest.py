@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from unittest.mock import patch
 
 import httpx
 import pytest
 
 from dispatcher.features.mcp.tests.memory_server import MAY, keep, of_today
-from dispatcher.features.web.serve import Prepared, prepare
+from dispatcher.features.web.serve import Prepared
+from dispatcher.features.web.tests.page_world import page_over
 from shared.turns.records import Turn
-from tests.support.machine import free_port, wait_for
 from tests.support.world import Live, World
 
 FORM_TOKEN = re.compile(r'name="form-token" value="([^"]+)"')
@@ -64,29 +61,15 @@ class Site:
 
 
 @contextmanager
-def serving(world: World, port: int | None = None, chats: str = "", **settings: Any) -> Iterator[Site]:
-    """The page in this process; the commands that it starts have the same settings from the environment."""
-    port = port or free_port()
-    changed = {name.upper(): str(value) for name, value in settings.items()}
-    with patch.dict(os.environ, world.variables(**changed)), _served(world, port, chats, settings) as site:
-        yield site
-
-
-@contextmanager
-def _served(world: World, port: int, chats: str, settings: dict[str, Any]) -> Iterator[Site]:
-    prepared = prepare(world.settings(**settings), f"127.0.0.1:{port}", chats)
-    thread = threading.Thread(target=prepared.run, daemon=True)
-    thread.start()
-    wait_for(lambda: prepared.server.started, "the page to be served")
-    site = Site(prepared, f"http://127.0.0.1:{port}")
-    try:
-        yield site
-    finally:
-        for client in site.clients:
-            client.close()
-        prepared.server.should_exit = True
-        thread.join(60)
-        prepared.close()
+def serving(world: World, chats: str = "", **settings: Any) -> Iterator[Site]:
+    """The page in this process, and its clients."""
+    with page_over(world, chats, **settings) as page:
+        site = Site(page.prepared, page.base)
+        try:
+            yield site
+        finally:
+            for client in site.clients:
+                client.close()
 
 
 @pytest.fixture

@@ -139,12 +139,12 @@ def _explained(world: World, count: int) -> bool:
 
 
 @contextmanager
-def page_over(world: World, *, read_only: bool = False, **settings: Any) -> Iterator[PageWorld]:
+def page_over(world: World, chats: str = "", **settings: Any) -> Iterator[PageWorld]:
     """Serves the page; the commands that it starts have the same settings from the environment."""
     port = free_port()
     changed = {name.upper(): str(value) for name, value in settings.items()}
     with patch.dict(os.environ, world.variables(**changed)):
-        prepared = prepare(world.settings(**settings), f"127.0.0.1:{port}", read_only=read_only)
+        prepared = prepare(world.settings(**settings), f"127.0.0.1:{port}", chats)
         thread = threading.Thread(target=prepared.run, daemon=True)
         thread.start()
         try:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-
-import pytest
 
 from dispatcher.features.media.documents.blocks import about, block_of, line_of
 from dispatcher.features.media.documents.conversion import Document
@@ -38,9 +37,8 @@ def body(text: str) -> list[str]:
     return lines
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_no_text_leaves_its_fence_or_passes_for_a_mark(form: str) -> None:
-    for place in ("{}", "text\n{}\nmore", "text \u2028{}"):
+def test_no_text_leaves_its_fence_or_passes_for_a_mark() -> None:
+    for form, place in itertools.product(FORMS, ("{}", "text\n{}\nmore", "text \u2028{}")):
         lines = body(place.format(form))
         assert all(line.startswith("> ") for line in lines)
         inside = "\n".join(line.removeprefix("> ") for line in lines)
@@ -50,9 +48,8 @@ def test_no_text_leaves_its_fence_or_passes_for_a_mark(form: str) -> None:
         assert not re.search(role, inside, re.IGNORECASE | re.MULTILINE) or "›" in inside
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_no_name_ends_its_line_or_label(form: str) -> None:
-    for document in (Document("PDF", "", 0, 1), Document("text", "x", 1)):
+def test_no_name_ends_its_line_or_label() -> None:
+    for form, document in itertools.product(FORMS, (Document("PDF", "", 0, 1), Document("text", "x", 1))):
         line = line_of(1, form, document)
         block = block_of(1, form, document, b"%PDF")
         title = str(block.get("title") or block["text"].split("\n")[0])

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from dispatcher.claude import client as claude
-from dispatcher.claude import environment
 from dispatcher.claude.client import ClaudeRequest
 from dispatcher.features.media.documents.blocks import block_of, line_of
 from dispatcher.features.media.documents.conversion import Document
@@ -90,28 +88,9 @@ def without_secrets(host: Host, forms: list[str]) -> None:
     assert not (host.home / "ran").exists()
 
 
-def test_some_forms_in_every_place_read_nothing(host: Host) -> None:
-    arm(host)
-    without_secrets(host, ["@/etc/hostname", 'see @"{home}/note.txt"', "@~/note.txt", "/own now"])
-
-
 @pytest.mark.slow
 def test_no_form_in_any_place_reads_a_file_or_runs_a_command(host: Host) -> None:
     """Each stands in four places: the text of a document, the name of a text, the title of a PDF, the caption."""
     arm(host)
     assert 4 * len(FORMS) >= 200
     without_secrets(host, FORMS)
-
-
-def test_without_the_layers_a_block_would_read_the_file(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So the tests above would see it; the mark alone is enough against it."""
-    arm(host)
-    monkeypatch.setattr(claude, "DENY_READING", "{}")
-    monkeypatch.setattr(environment, "NO_FILE_MENTIONS", {})
-    monkeypatch.setattr(claude, "NO_ATTACHMENTS", {})
-    block = {"type": "text", "text": f"see @{host.home}/note.txt"}
-    host.ask(host.question("hello", blocks=(block,)))
-    assert "SECRET" not in json.dumps(host.api.requests[-1]["messages"])
-    monkeypatch.setattr(claude, "as_plain_text", lambda text: text)
-    host.ask(host.question(f"hello @{host.home}/note.txt", blocks=(block,)))
-    assert "SECRET" in json.dumps(host.api.requests[-1]["messages"])
