@@ -40,6 +40,8 @@ log = structlog.get_logger()
 _FILE_MARK = re.compile(r"(?<![A-Za-z0-9])@")
 _PLAIN_START = re.compile(r"[\w\"'(*+-]")
 DENY_READING = '{"permissions":{"deny":["Read(//**)"]}}'
+#: Settings that turn off a second memory, in addition to the switches in environment.py.
+NO_SECOND_MEMORY = {"autoMemoryEnabled": False, "autoDreamEnabled": False}
 #: Only settings of the user and of these arguments: no settings, hooks or MCP servers of the working directory.
 OWNERS_FILES_ONLY = ("--setting-sources", "user", "--strict-mcp-config")
 #: Commands and skills from files are off, unless the tool that runs skills is allowed by name.
@@ -51,8 +53,9 @@ STREAMING = ("--output-format", "stream-json", "--verbose", "--include-partial-m
 MAX_OUTPUT_BYTES = 16 << 20
 #: Seconds that `claude --help` may take.
 HELP_SECONDS = 10.0
-#: Newer versions of the CLI keep the system prompt of a conversation's first turn, with its outdated memory, unless this is set.
-FRESH_PROMPT = ("--system-prompt-snapshot", "off")
+#: Passed to a CLI that has them: newer versions keep the system prompt of a conversation's first turn, with its outdated memory; and `--bare`,
+#: which reads no login, is announced as the default of `-p`.
+SWITCHES = (("--system-prompt-snapshot", "off"), ("--no-bare",))
 #: The working directory of questions that belong to no conversation, one session each and never resumed.
 ALONE = "~alone"
 
@@ -119,13 +122,11 @@ def _nobody(_: Progress) -> None:
 def _rules(every_use: tuple[str, ...], rule: Literal["ask", "deny"]) -> str:
     """Settings of this call. A rule is stronger than what the CLI, or its user's settings, would let run without a question: `ask`, or `deny` where
     nobody can be asked."""
-    if not every_use:
-        return DENY_READING
-    rules = orjson.loads(DENY_READING)
-    permissions = rules["permissions"]
-    return orjson.dumps(
-        rules | {"permissions": permissions | {rule: [*permissions.get(rule, []), *every_use]}}
-    ).decode()
+    rules = orjson.loads(DENY_READING) | NO_SECOND_MEMORY
+    if every_use:
+        permissions = rules.setdefault("permissions", {})
+        permissions[rule] = [*permissions.get(rule, []), *every_use]
+    return orjson.dumps(rules).decode()
 
 
 def built_in_tools(allowed: str) -> tuple[str, ...]:
@@ -224,7 +225,8 @@ class ClaudeCli:
         if ended is None or ended.exit_code != 0:
             log.warning("claude --help failed; until it works, memory may be outdated in resumed sessions")
             return None
-        return FRESH_PROMPT if FRESH_PROMPT[0].encode() in ended.output else ()
+        words = set(ended.output.decode("utf-8", "replace").replace(",", " ").split())
+        return tuple(word for switch in SWITCHES if switch[0] in words for word in switch)
 
     def _environment_for(self, question: ClaudeRequest) -> dict[str, str]:
         more = self._servers(question) or built_in_tools(self._tools(question).allowed)

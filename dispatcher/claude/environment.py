@@ -18,7 +18,7 @@ from shared.errors import ClaudeUnavailable
 
 #: Passed to the CLI unless our environment sets them: no second memory (it costs 500 tokens a message, and is not forgotten with ours), and about
 #: 35 s of retries instead of its default of 10 tries in 3 minutes.
-DEFAULTS = {"CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1", "CLAUDE_CODE_MAX_RETRIES": "6"}
+DEFAULTS = {"CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1", "CLAUDE_CODE_POST_TURN_MEMORY": "0", "CLAUDE_CODE_MAX_RETRIES": "6"}
 
 #: The CLI's own switches against `@path`, whatever our environment sets. Newer versions (2.1.330) have the first, which does nothing else. The second
 #: exists since 2.1.197 or earlier, but also removes the instructions of MCP servers and the list of skills: it is set for calls that have neither.

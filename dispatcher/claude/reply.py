@@ -38,6 +38,8 @@ NOT_STARTED = (126, 127)
 SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 #: The CLI's message, without JSON, for a session that it cannot continue.
 _NO_SESSION = re.compile(r"No conversation found|--resume requires a valid session ID")
+#: Its message for a session that another CLI is in: that of a dispatcher which was killed.
+_SESSION_BUSY = re.compile(r"[Ss]ession(?: ID)? \S* ?is already in use")
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class Answer:
     """The CLI's answer.
 
     `error` is None for an answer, else what went wrong, as the middle of a sentence; `advice` is the sentence after it. `session_lost`: the
-    session cannot be continued, or not with this message; a new one may work. `session_cost`: the session's total cost in dollars, if known;
+    session cannot be continued, or not with this message; a new one may work. `session_busy`: it can, in a while. `blames_memory`: without what we
+    have added to the message it may be answered. `session_cost`: the session's total cost in dollars, if known;
     `cost_usd` in `usage`: the cost of this call, if known; `spent` computes one from the other. `model` in `usage` is a name, its other values are
     numbers.
     """
@@ -53,6 +56,8 @@ class Answer:
     text: str
     error: str | None = None
     session_lost: bool = False
+    session_busy: bool = False
+    blames_memory: bool = False
     usage: dict[str, Any] = field(default_factory=dict)
     session_cost: float | None = None
     advice: str = TRY_AGAIN
@@ -67,6 +72,7 @@ class Complaint:
     words: str
     advice: str
     session_lost: bool = False
+    blames_memory: bool = False
 
     def fits(self, status: int, text: str) -> bool:
         return status in self.statuses or bool(self.pattern and re.search(self.pattern, text))
@@ -80,6 +86,13 @@ COMPLAINTS = (
         r"hit your [\w -]*limit|usage limit reached|out of (extra )?usage",
         later("I am over my usage limit"),
         LATER,
+    ),
+    Complaint(  # decided by a sentence in the prompt, which may be a recalled one that names another program
+        _ANY,
+        r"[Tt]hird-party (apps|harness)|plan limits|Agent SDK credit|extra usage is required",
+        later("my account does not pay for this request, and my owner has to look at it"),
+        TELL_OWNER,
+        blames_memory=True,
     ),
     Complaint(
         _ANY, r"[Cc]redit balance", later("my account has no credit left, and my owner has to add some"), TELL_OWNER
@@ -121,10 +134,10 @@ def cannot_start(own_words: str) -> Answer:
     return failed(words, own_words, TELL_OWNER)
 
 
-def failed(words: str, own_words: str = "", advice: str = TRY_AGAIN, *, session_lost: bool = False) -> Answer:
-    """A failed answer: `words` for the chat, the CLI's own message for the log."""
+def failed(words: str, own_words: str = "", advice: str = TRY_AGAIN, **more: Any) -> Answer:
+    """A failed answer: `words` for the chat, the CLI's own message for the log, and what else is known (`Answer`)."""
     log.warning("the Claude CLI gave no answer", told=words, cli=own_words[-LOGGED_CHARACTERS:] or None)
-    return Answer("", error=tr(words), session_lost=session_lost, advice=tr(advice))
+    return Answer("", error=tr(words), advice=tr(advice), **more)
 
 
 def _no_answer(reason: str) -> str:
@@ -141,6 +154,10 @@ def read_answer(ended: Ended, session: str, *, resumed: bool, model: str | None 
     except _Refused as refusal:
         return failed(_no_answer(str(refusal)), f"exit {ended.exit_code}: {complaint}")
     usage, session_cost = _usage(record, resumed=resumed)
+    if (
+        resumed and ended.exit_code == 0 and _NO_SESSION.search(complaint)
+    ):  # it has answered, knowing nothing of the conversation
+        return failed(later("the earlier conversation is gone"), complaint, session_lost=True)
     answer = _of_record(record, ended.exit_code, complaint, session)
     if named := _model(record.get("modelUsage"), model):
         usage["model"] = named
@@ -161,6 +178,10 @@ def _without_record(exit_code: int, complaint: str) -> Answer:
     """No output. A regular exit may be due to the session, whatever this version's message is; a signal is not."""
     if exit_code in NOT_STARTED:
         return cannot_start(complaint)
+    if _SESSION_BUSY.search(complaint):
+        return failed(
+            later("another answer of this conversation is still being written"), complaint, SOON, session_busy=True
+        )
     named = bool(_NO_SESSION.search(complaint))
     gone, broke = (
         later("the earlier conversation is gone"),
@@ -195,7 +216,8 @@ def _complained(status: object, own_words: str, exit_code: int) -> Answer:
             words = (
                 tr("{reason} until {time}").format(reason=tr(complaint.words), time=until) if until else complaint.words
             )
-            return failed(words, own_words, complaint.advice, session_lost=complaint.session_lost)
+            more = {"session_lost": complaint.session_lost, "blames_memory": complaint.blames_memory}
+            return failed(words, own_words, complaint.advice, **more)
     lost = bool(_NO_SESSION.search(own_words))
     return failed(later("the Claude CLI reported an error"), f"exit {exit_code}: {own_words}", session_lost=lost)
 

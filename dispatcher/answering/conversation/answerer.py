@@ -1,6 +1,6 @@
 """A message that is for Claude: context, session, answer.
 
-    context ─ claude (once more without a lost session) ─ tags ─ Finished
+    context ─ claude (again where that helps: a busy or lost session, a memory that is refused) ─ tags ─ Finished
 
 Memory that is missing, broken or slow makes the answer poorer, but there is always an answer. An error is answered with a sentence that is not
 stored: only the user's turn is.
@@ -8,6 +8,7 @@ stored: only the user's turn is.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from uuid import uuid4
 
@@ -30,6 +31,9 @@ from shared.text.translations import tr
 from shared.turns.media import name_of
 
 log = structlog.get_logger()
+
+#: A session that another CLI is in is tried again after these pauses: a killed dispatcher's ends with its answer.
+BUSY_PAUSES_SECONDS = (1.0, 3.0, 9.0, 27.0)
 
 
 class ConversationAnswerer:
@@ -88,7 +92,7 @@ class ConversationAnswerer:
             turn.lines.append(f"Attached, and not readable for you: {kinds}.")
 
     async def _ask(self, turn: TurnInProgress) -> None:
-        """Ask Claude; a lost session is replaced once by a new one."""
+        """Ask Claude; a busy session is waited for, a lost one is replaced once by a new one."""
         begun = turn.begun
         session, resume = begun.session, begun.resume and not self._replays
         turn.context = await self._contexts.of(
@@ -96,8 +100,18 @@ class ConversationAnswerer:
         )
         used = str(uuid4()) if self._replays else session
         turn.answer = await self._claude.ask(turn, used, resume=resume)
+        for seconds in BUSY_PAUSES_SECONDS:
+            if not turn.answer.session_busy:
+                break
+            await asyncio.sleep(seconds)
+            resume = resume or not self._replays  # whoever is in it has made it
+            turn.answer = await self._claude.ask(turn, used, resume=resume)
+        if turn.answer.blames_memory and turn.context.text:
+            log.warning("the provider refuses this request, trying it without memory", reason=turn.answer.error)
+            turn.context = Context("")
+            turn.answer = await self._claude.ask(turn, used, resume=resume)
         turn.session = session if resume or turn.answer.error is None else ""
-        if turn.answer.session_lost and resume:
+        if resume and (turn.answer.session_lost or turn.answer.session_busy):
             log.warning("the session cannot be resumed, trying a new one", reason=turn.answer.error)
             fresh = str(uuid4())
             history = await keep_trying(lambda: self._queue.recent(turn.asked, self._contexts.tombstones(turn.task)))

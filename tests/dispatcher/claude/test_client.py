@@ -182,6 +182,6 @@ def test_a_cli_that_did_not_answer_help_is_asked_again(cli: World, monkeypatch: 
         assert await asked.flags() == ()
         (cli.root / "awake").touch()
         monkeypatch.setattr(claude, "HELP_SECONDS", 600.0)
-        assert await asked.flags() == claude.FRESH_PROMPT
+        assert await asked.flags() == claude.SWITCHES[0]
 
     asyncio.run(ask())

@@ -95,6 +95,7 @@ LIMIT = "You've hit your 5-hour limit · resets 9:20am (UTC)"
     (None, "API Error: Connection dropped (ECONNRESET).", "cannot be reached", "minutes", False),
     (None, "API Error: Unable to connect to API (ECONNRESET)", "cannot be reached", "minutes", False),
     (None, f"No conversation found with session ID: {SESSION}", "reported an error", "again", True),
+    (400, "API Error: 400 invalid request: no low surrogate in string: line 1 column 2906", "refused the request", "phrase", True),
 ])  # fmt: skip
 def test_a_fault_is_told_in_plain_words_and_costs_the_session_only_where_it_must(
     status: int | None, own_words: str, told: str, advice: str, lost: bool
@@ -106,6 +107,26 @@ def test_a_fault_is_told_in_plain_words_and_costs_the_session_only_where_it_must
     assert answer.session_lost is lost
     assert not set("!·") & set(answer.error + answer.advice)
     assert "10.0.0.7" not in answer.error
+
+
+@pytest.mark.parametrize("own_words", [
+    "API Error: 400 Third-party apps now draw from your extra usage, not your plan limits.", "Agent SDK credit exhausted",
+])  # fmt: skip
+def test_what_the_account_does_not_pay_for_is_no_fault_of_message_or_session(own_words: str) -> None:
+    answer = read(printed(is_error=True, result=own_words, api_error_status=400), 1)
+    assert (answer.blames_memory, answer.session_lost) == (True, False)
+    assert "owner" in answer.advice
+
+
+def test_a_session_that_another_cli_is_in_is_busy_and_not_lost() -> None:
+    answer = read(b"", 1, f"Error: Session ID {SESSION} is already in use.".encode())
+    assert (answer.session_busy, answer.session_lost) == (True, False)
+
+
+def test_an_answer_that_knows_nothing_of_the_conversation_counts_as_none() -> None:
+    errors = f"No conversation found with session ID: {SESSION}".encode()
+    assert read(printed(), 0, errors, resumed=True).session_lost
+    assert read(printed(), 0, errors).error is None
 
 
 def turn(number: int, *, adds_up: bool) -> Answer:
