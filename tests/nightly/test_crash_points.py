@@ -8,7 +8,6 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from redis import Redis
 
 from nightly.night.folder import unfinished_run
 from nightly.pipeline import step_names
@@ -24,15 +23,7 @@ from tests.support.night.indexes.chat_tables import accounts, summaries
 from tests.support.world import Live, World
 
 VECTORS = place_of("sqlite")
-
 FORGOTTEN = b"\x89PNG of what is forgotten"
-TURNS = [(f"t{number}", chat, f"note {number} of {chat}: the heron number {number * 7} was seen at the pond. " * (1 + number % 3))
-         for number in range(12) for chat in ("9912", "-100123")]  # fmt: skip
-
-
-def talk(world: World) -> None:
-    for number, (task, chat, text) in enumerate(TURNS):
-        world.say(f"{task}-{chat.strip('-')}", text, chat_id=chat, timestamp=1_707_500_000.0 + number)
 
 
 def contents(world: World) -> dict[str, Any]:
@@ -54,20 +45,12 @@ def contents(world: World) -> dict[str, Any]:
     return {"chunks": chunks, "vectors": vectors, "summaries": summaries(release), "accounts": accounts(release)}
 
 
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> dict[str, Any]:
-    """What an undisturbed night releases. Made once."""
-    with closing(Redis.from_url(redis_url)) as client:
-        client.flushall()
-        made = World(tmp_path_factory.mktemp("reference"), client, redis_url)
-        talk(made)
-        made.night()
-        return contents(made)
-
-
 @pytest.mark.slow
 def test_a_release_built_twice_is_the_same(world: World) -> None:
-    talk(world)
+    for number in range(12):
+        for chat in ("9912", "-100123"):
+            text = f"note {number} of {chat}: the heron number {number * 7} was seen at the pond. " * (1 + number % 3)
+            world.say(f"t{number}{chat}", text, chat_id=chat, timestamp=1_707_500_000.0 + number)
     world.night()
     first = contents(world)
     assert (len(first["chunks"]), len(first["vectors"])) == (24, 24)
@@ -78,17 +61,6 @@ def test_a_release_built_twice_is_the_same(world: World) -> None:
     world.environment.clear()
     (world.memory_dir / "current").symlink_to(world.root / "second" / "current")
     assert contents(world) == first
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("step", step_names())
-def test_a_kill_in_each_step_changes_nothing_in_the_release(world: World, reference: dict[str, Any], step: str) -> None:
-    talk(world)
-    code, printed = night(world, HMEM_CRASH_AT=f"{step}:before-commit")
-    assert code == -signal.SIGKILL, printed
-    world.night()
-    assert contents(world) == reference
-    assert world.redis.keys("hcli:memory:*") == []
 
 
 def _first_night(world: World) -> None:

@@ -140,24 +140,6 @@ def test_a_pinned_release_stays_and_nothing_is_deleted(light: World) -> None:
     assert (light.memory_dir / "current").readlink().name == "3"
 
 
-@pytest.mark.slow
-def test_a_run_never_takes_the_place_of_a_release_beside_the_current_one(light: World) -> None:
-    """After a rollback and on a new night host with a new Redis, only the day host knows of the higher runs."""
-    for number in (1, 2, 3):
-        light.say(f"t{number}", "something")
-        light.night()
-    (light.memory_dir / "current").unlink()
-    (light.memory_dir / "current").symlink_to("releases/1")
-    (light.night_dir / "nights").rename(light.root / "lost")
-    for number in (2, 3):
-        (light.night_dir / "archive" / f"seg-{number}.jsonl").rename(light.root / f"seg-{number}.jsonl")
-    light.redis.flushall()
-    light.say("t4", "something")
-    light.night()
-    assert (light.memory_dir / "current").readlink().name == "4"
-    assert {path.name for path in (light.memory_dir / "releases").iterdir()} == {"1", "2", "3", "4"}
-
-
 @pytest.mark.parametrize(
     ("module", "extra"), [("aiogram.types", "telegram"), ("mcp", "mcp"), ("prometheus_client", "metrics")]
 )

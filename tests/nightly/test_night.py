@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from nightly import pipeline
 from nightly.archive.segments import Segment
-from nightly.steps import export, flush
+from nightly.steps import export
 from shared.errors import LeaseLost, NightRunning
 from shared.release.manifest import verify
 from tests.support.night.archives import texts
@@ -42,16 +41,6 @@ def test_a_night_archives_releases_and_flushes(world: World) -> None:
     assert all("heron" not in hit["text"] for hit in hits)
     answer = next(hit for hit in hits if hit["turn_ids"] == ["t1:asst"])
     assert answer["question"] == "the boiler code is 4711"
-
-
-@pytest.mark.slow
-def test_reading_a_release_leaves_it_as_it_was(world: World) -> None:
-    for number in range(30):
-        world.say(f"t{number}", f"note number {number} about the garden")
-    world.night()
-    world.command("hmem", "search", "9912", "garden")
-    world.command("hmem", "context", "9912", "garden")
-    verify((world.memory_dir / "current").resolve())
 
 
 def test_an_empty_night_changes_nothing(light: World) -> None:
@@ -137,40 +126,9 @@ def test_a_night_that_lost_its_lease_changes_nothing(light: World, monkeypatch: 
         light.night()
 
 
-def test_flush_deletes_only_what_the_release_in_use_holds(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    light.say("t1", "one")
-    light.night()
-    light.say("t2", "two")
-    real = flush.run
-
-    def after_a_rollback(night: Any, out: Path) -> dict[str, Any]:
-        current = light.memory_dir / "current"
-        current.unlink()
-        current.symlink_to("releases/1")
-        return real(night, out)
-
-    replace_step(monkeypatch, "flush", after_a_rollback)
-    (summary,) = light.night()
-    assert (summary["deleted"], summary["unproven"]) == (0, 1)
-    assert light.redis.exists("hcli:memory:t2:user")
-
-
-def test_memory_that_is_not_kept_up_is_noticed(light: World) -> None:
-    light.say("t1", "something")
-    light.night()
-    assert light.status().returncode == 0
-    light.redis.set("hcli:mem:night:last", json.dumps({"run": 1, "finished_at": time.time() - 37 * 3600}))
-    done = light.status(check=False)
-    assert done.returncode == 21
-    assert "37 hours old" in done.stderr
-    light.night()
-    (light.memory_dir / "current").unlink()
-    assert "is missing" in light.status(check=False).stderr
-
-
-@pytest.mark.parametrize("command", ["systemctl restart hmem-dispatcher", "docker restart hcli-memory-dispatcher-1"])
-def test_the_restart_command_is_run_as_it_is_written(light: World, command: str) -> None:
-    """Stand-ins for both programs: what they are asked is what counts."""
+def test_the_restart_command_is_run_as_it_is_written(light: World) -> None:
+    """A stand-in for the program: what it is asked is what counts."""
+    command = "systemctl restart hmem-dispatcher"
     program, *arguments = command.split()
     stand_in = light.root / program
     stand_in.write_text(f'#!/bin/sh\necho "$@" > {light.root}/asked\n')

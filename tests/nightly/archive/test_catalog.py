@@ -16,7 +16,7 @@ from nightly.archive.segments import Again, RawRecord, write_segment
 from nightly.steps import chunk
 from shared.errors import ArchiveDamaged
 from shared.release.integrity import SCRUB_NIGHTS
-from tests.support.night.archives import archive, places, stone, talk, texts
+from tests.support.night.archives import archive, stone, talk, texts
 from tests.support.night.mirrors import damage
 from tests.support.night.steps import replace_step
 from tests.support.night.whole_archive import read_archive
@@ -124,19 +124,6 @@ def test_every_segment_is_hashed_again_every_seventh_night(light: World) -> None
     with pytest.raises(ArchiveDamaged, match=r"seg-2\.jsonl"):
         for run in range(4, 4 + SCRUB_NIGHTS):
             refreshed(light.night_dir, run)[1].close()
-
-
-def test_a_forgetting_reaches_the_catalog(light: World) -> None:
-    talk(light)
-    light.night()
-    assert b"hcli:memory" not in (light.night_dir / CATALOG).read_bytes()
-    stone(light)
-    light.night()
-    content = (light.night_dir / CATALOG).read_bytes()
-    assert places(light, "pelican7731", "кукушка4410") == []
-    assert b"hcli:memory" not in content and b"pelican" not in content
-    assert set(texts(light)) == {"b1:user#1"}
-    assert refuse_unless_equal(light.night_dir) == []
 
 
 def a_lost_row(world: World) -> set[str]:

@@ -16,15 +16,13 @@ from nightly.archive import verification
 from nightly.archive.mirror import MirrorDiffers
 from nightly.archive.segments import Segment, read_texts, write_segment
 from nightly.night.progress import Reporter
-from nightly.night.target import Target
 from shared.delivery.switch import refuse_unless_descendant
-from shared.errors import ArchiveDamaged, HmemError, InvalidInput, ReleaseRefused
+from shared.errors import ArchiveDamaged, ReleaseRefused
 from shared.release import retention
 from shared.release.manifest import current_release, read_manifest, release_dir
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.night.archives import LATER, SECRET, archive, places, stone, talk, texts
 from tests.support.night.indexes.chat_tables import counted
-from tests.support.night.two_hosts import DayHost
 from tests.support.world import World
 
 
@@ -63,15 +61,6 @@ def test_only_what_is_covered_goes(light: World) -> None:
     light.night()
     assert places(light, "pelican7731", "кукушка4410") == []
     assert texts(light) == {"a3:user#1": "we paint the fence on Friday", "b1:user#1": "the other chat talks of boats"}
-
-
-def test_a_tombstone_that_does_not_erase_leaves_the_archive_alone(light: World) -> None:
-    talk(light)
-    before = archive(light).joinpath("seg-1.jsonl").read_bytes()
-    stone(light, erase=False)
-    assert light.night()[-1]["erased"] == 0
-    assert archive(light).joinpath("seg-1.jsonl").read_bytes() == before
-    assert set(texts(light)) == {"b1:user#1"}
 
 
 def test_what_stands_in_redis_is_never_written_to_the_archive(light: World) -> None:
@@ -148,23 +137,6 @@ def test_a_file_that_keeps_it_is_named_by_the_night(light: World) -> None:
     assert "still in" in light.command("hmem-night", "status").stdout
 
 
-@pytest.mark.slow
-def test_two_ways_of_erasing_lead_to_the_same_bytes(light: World) -> None:
-    talk(light)
-    copy = light.root / "copy"
-    shutil.copytree(archive(light), copy)
-    stone(light, "one", turn_ids=frozenset({"a1:user"}))
-    light.night()
-    stone(light, "two", turn_ids=frozenset({"a2:user"}))
-    light.night()
-    in_two_steps = archive(light).joinpath("seg-1.jsonl").read_bytes()
-    shutil.copyfile(copy / "seg-1.jsonl", archive(light) / "seg-1.jsonl")  # the segment as a backup had it
-    light.night()
-    assert archive(light).joinpath("seg-1.jsonl").read_bytes() == in_two_steps
-    shutil.rmtree(copy)
-    assert places(light, "pelican7731", "кукушка4410") == []
-
-
 def mirrored(world: World) -> Path:
     """A second directory that has what was talked of by the first night."""
     mirror = world.root / "mirror"
@@ -212,9 +184,8 @@ def restored(light: World, how: str) -> None:
     assert places(light, "pelican7731") != []
 
 
-@pytest.mark.parametrize("how", ["both"])
-def test_a_restored_copy_does_not_bring_it_back(light: World, how: str) -> None:
-    restored(light, how)
+def test_a_restored_copy_does_not_bring_it_back(light: World) -> None:
+    restored(light, "both")
     light.night()
     assert places(light, "pelican7731", "кукушка4410") == []
     assert set(texts(light)) == {"b1:user#1"}
@@ -230,25 +201,6 @@ def test_repair_takes_the_copy_that_has_forgotten(light: World, how: str) -> Non
     assert places(light, "pelican7731", "кукушка4410") == []
 
 
-@pytest.mark.slow
-def test_a_lost_archive_restored_from_an_old_mirror_forgets_again(light: World) -> None:
-    mirror, backup = mirrored(light), light.root / "backup"
-    shutil.copytree(mirror, backup)
-    stone(light)
-    light.night()
-    shutil.rmtree(archive(light))
-    shutil.rmtree(mirror)
-    backup.rename(mirror)  # from before the forgetting: the tombstone's segment is lost, Redis still has it
-    with pytest.raises(HmemError):
-        light.night()
-    with pytest.raises(ArchiveDamaged):  # what can be mended is mended; seg-2 is nowhere
-        verification.repair(light.settings(), Reporter(quiet=True))
-    with pytest.raises(ReleaseRefused):  # and the day host keeps what it has
-        light.night()
-    assert set(texts(light)) == {"b1:user#1"}
-    assert places(light, "pelican7731") == []
-
-
 def test_releases_that_are_read_go_when_their_reader_has_gone(light: World) -> None:
     talk(light)
     old = current_release(light.memory_dir)
@@ -258,29 +210,6 @@ def test_releases_that_are_read_go_when_their_reader_has_gone(light: World) -> N
         summary = light.night(publish_wait=0.2)[-1]
         assert summary["held_by_readers"] == [1]
     light.night()
-    assert retention.release_runs(light.memory_dir) == [2]
-
-
-@pytest.mark.slow
-def test_a_day_host_that_cannot_prune_does_not_stop_the_night(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of an older version knows no such verb."""
-    talk(light)
-    stone(light)
-
-    def refuses(_: Target) -> list[int]:
-        raise InvalidInput("This key allows only: begin, verify, switch, rollback. Nothing else.")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Target, "prune", refuses)
-        summary = light.night()[-1]
-    assert (summary["published"], summary["held_by_readers"]) == (True, [])
-    assert "This key allows only" in summary["not_pruned"]
-    assert (
-        "releases that hold forgotten words could not be removed; the next night tries again"
-        in light.command("hmem-night", "status").stdout
-    )
-    assert retention.release_runs(light.memory_dir) == [1, 2]
-    assert light.night()[-1]["not_pruned"] is None
     assert retention.release_runs(light.memory_dir) == [2]
 
 
@@ -298,20 +227,6 @@ def test_a_segment_that_differs_is_refused_unless_it_was_erased(light: World) ->
     third = type(now)(**(vars(now) | {"run": 3, "parent": 2, "tombstones": {}}))
     with pytest.raises(ReleaseRefused, match="would bring back forgotten turns"):
         refuse_unless_descendant(third, now)
-
-
-@pytest.mark.slow
-def test_a_release_on_another_host_forgets_too(day_host: DayHost) -> None:
-    world = day_host.world
-    world.say("a1", SECRET)
-    world.say("b1", "the other chat talks of boats", chat_id="77")
-    world.command("hmem-night", "run", **day_host.settings())
-    (world.memory_dir / "incoming" / "7.7").mkdir()
-    (world.memory_dir / "incoming" / "7.7" / "lexical").write_text(SECRET)
-    stone(world)
-    world.command("hmem-night", "run", **day_host.settings())
-    assert places(world, "pelican7731") == []
-    assert retention.release_runs(world.memory_dir) == [2]
 
 
 def damaged_rewrite(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:

@@ -5,34 +5,22 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import orjson
 import pytest
 
-from nightly.archive.segments import RawRecord, WrittenText, write_segment
+from nightly.archive.segments import RawRecord, WrittenText
 from nightly.imports.candidates import Candidate
 from nightly.imports.import_filter import ImportVerdict
 from nightly.imports.staging import stage
 from nightly.night.folder import imports_dir
-from shared.turns.records import Tombstone, Turn, dumps
+from shared.turns.records import Turn, dumps
 from tests.nightly.imports.test_staging import judged
 from tests.support.day.forgetting_world import hmem
-from tests.support.night.archives import LATER, SECRET, archive, places, stone, talk
+from tests.support.night.archives import SECRET, archive, places, stone, talk
 from tests.support.night.whole_archive import Archive, Erased, read_archive
 from tests.support.world import World
-
-
-def in_child(what: Callable[[], object]) -> int:
-    """Do it in a process that may die of it; its exit code."""
-    child = os.fork()
-    if child == 0:
-        try:
-            what()
-        finally:
-            os._exit(9)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def holds(world: World, word: bytes) -> list[str]:
@@ -92,16 +80,6 @@ def test_words_without_a_time_that_come_later_are_not_destroyed(light: World) ->
     assert holds(light, b"walrus") == ["seg-3.jsonl"]
 
 
-def test_a_tombstone_that_an_older_program_archived_erases_after_all(light: World) -> None:
-    light.say("a", "old words of a walrus")
-    light.night()
-    plain = orjson.loads(Tombstone("s", "9912", LATER).to_json())  # as a program writes it that knows no `erase`
-    write_segment(archive(light) / "seg-2.jsonl", 2, [{"kind": "tombstone", "tombstone": plain}])
-    stone(light, "s")
-    light.night()
-    assert holds(light, b"walrus") == []
-
-
 def test_an_import_of_another_chats_turn_is_not_taken_for_the_erased_one() -> None:
     known = Archive()
     known.erased["t:user"] = Erased("first", 1000.0, 1)
@@ -141,22 +119,6 @@ def test_a_night_that_was_killed_while_it_erased_is_searched_all_the_same(light:
 
 
 @pytest.mark.slow
-def test_a_night_that_was_killed_over_the_mirror_leaves_no_copy(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    (light.root / "mirror").mkdir()
-    light.environment["ARCHIVE_MIRROR"] = str(light.root / "mirror")
-    talk(light)
-    stone(light)
-
-    def dies() -> None:
-        monkeypatch.setattr("nightly.archive.mirror.erased_since", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-        light.night()
-
-    assert in_child(dies) == -signal.SIGKILL
-    light.night()
-    assert places(light, "pelican7731") == []
-
-
-@pytest.mark.slow
 def test_a_mirror_whose_key_may_not_delete_loses_the_words(light: World) -> None:
     mirror, rsh = light.root / "mirror", light.root / "rsh"
     mirror.mkdir()
@@ -184,14 +146,6 @@ def test_a_release_that_cannot_be_read_does_not_stop_a_forgetting(light: World) 
     (record,) = orjson.loads(done.stdout)
     assert [one["place"] for one in record["scan"]["found"]] == [str(light.root / "state" / "left.txt")], record
     assert [place for place in places(light, "pelican7731") if "/forgetting/" not in place] == ["state/left.txt"]
-
-
-def test_what_is_asked_second_is_hidden_while_the_first_waits(light: World) -> None:
-    light.say("a", "old zanzibar words here", chat_id="1")
-    light.say("b", "more zanzibar words here", chat_id="2")
-    assert hmem(light, "forget", "--chat=1", "--yes", "--later", HMEM_CRASH_AT="forget:journal").returncode == -9
-    assert hmem(light, "forget", "--chat=2", "--yes", "--later", HMEM_CRASH_AT="forget:redis").returncode == -9
-    assert '"chat_id":"2"' in (light.root / "state" / "forgotten.jsonl").read_text()
 
 
 @pytest.mark.slow

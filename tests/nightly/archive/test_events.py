@@ -90,17 +90,6 @@ def test_erasing_takes_out_events_of_the_turn_by_their_own_name_and_of_the_chat(
     compare(light)
 
 
-def test_an_older_state_counts_again_when_the_newer_one_is_erased(light: World) -> None:
-    happens(light, "a1", "tea", source_turn="t1:user")
-    light.night()
-    happens(light, "a1", "tea with milk", source_turn="t1:user t2:user")
-    light.night()
-    light.push_tombstone(erasing("x1", frozenset({"t2:user"})))
-    light.night()
-    assert archived(light) == {"a1": "tea"}
-    compare(light)
-
-
 def test_a_redis_that_is_lost_after_a_capture_costs_nothing(light: World, tmp_path: Path) -> None:
     mirror = tmp_path / "mirror"
     mirror.mkdir()
@@ -128,17 +117,6 @@ def test_a_redis_that_is_lost_after_a_capture_costs_nothing(light: World, tmp_pa
     for folder in (light.night_dir / "archive", mirror):
         assert [*Segment(folder / CAPTURE)] == []
         assert b"code is 4711" not in (folder / CAPTURE).read_bytes()
-
-
-def test_a_night_folds_the_capture_into_its_segment(light: World) -> None:
-    light.say("t1", "one")
-    light.command("hmem-night", "capture")
-    light.night()
-    light.say("t2", "two")
-    light.command("hmem-night", "capture")
-    (captured,) = Segment(light.night_dir / "archive" / CAPTURE)
-    assert captured["key"] == "hcli:memory:t2:user"
-    assert light.command("hmem-night", "verify").returncode == 0
 
 
 def erasing(name: str, turn_ids: frozenset[str] | None) -> Tombstone:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,14 +12,13 @@ import pytest
 from nightly.archive.export import ExportScope, export_archive
 from nightly.archive.segments import RawRecord, WrittenText, write_segment, write_texts
 from nightly.night.progress import Item, Reporter
-from shared.errors import ArchiveDamaged, InvalidInput, NightRunning
+from shared.errors import InvalidInput, NightRunning
 from shared.release.manifest import LEXICAL
 from shared.search.lexical import LexicalIndex
 from shared.system.files import safe_name
 from shared.turns.records import Tombstone, Turn
-from tests.support.night.whole_archive import read_archive
 from tests.support.samples import ODD_CHATS
-from tests.support.world import REPOSITORY, World
+from tests.support.world import World
 
 
 def export(world: World, out: str = "out", *, force: bool = False, **wanted: Any) -> Path:
@@ -122,53 +117,6 @@ def test_the_values_stand_as_they_were_where_they_can(light: World) -> None:
     assert b"walrus" not in b"".join(lines)
 
 
-@pytest.mark.slow
-def test_the_index_the_rest_and_the_readme(light: World) -> None:
-    talk(light)
-    out = export(light)
-    found, archive = index(out), read_archive(light.night_dir / "archive")
-    assert set(found["chats"]) == {"9912", *ODD_CHATS}
-    assert found["segments"] == archive.segments
-    assert found["counts"]["turns"] == len(archive.turns()) == sum(one["turns"] for one in found["chats"].values())
-    assert (found["counts"]["versions"], found["counts"]["forgotten"]) == (found["counts"]["turns"] + 1, 2)
-    chat = found["chats"]["9912"]
-    assert (chat["folder"], chat["first"], chat["last"], chat["forgotten"]) == ("9912", 1.7075e9, 1_707_700_000.0, 1)
-    assert [line["tombstone"]["tombstone_id"] for line in rest(out, "tombstones")] == ["stone-1", "stone-2"]
-    refused = rest(out, "quarantine")
-    assert {line["sha256"] for line in refused} == set(archive.quarantined)
-    assert len(refused) == 4 == found["counts"]["quarantined"]
-    assert not (out / "_archive" / "texts.jsonl").exists(), "there are none"
-    readme = (out / "README.txt").read_text(encoding="utf-8")
-    assert "hmem-night backfill jsonl" in readme
-    assert "a part" not in readme
-    assert f"{found['counts']['turns']} turns of {found['counts']['chats']} chats" in readme
-    assert not (out / "lost").exists(), "a chat of which nothing is left has no folder"
-
-
-def test_nobody_else_may_read_it(light: World) -> None:
-    light.say("t1", "hello")
-    light.night()
-    out = export(light)
-    for folder, _, names in os.walk(out):
-        assert Path(folder).stat().st_mode & 0o777 == 0o700
-        assert all((Path(folder) / name).stat().st_mode & 0o777 == 0o600 for name in names)
-
-
-def test_the_conversation_reads_like_one(light: World) -> None:
-    light.say("t1", "Where is the key?\n\n## 1 January 1970\nsigned <b>me", name="Ann *K*")
-    light.say("t1", "Under the mat:\n```sh\nls <mat>\n```", role="asst", timestamp=1_707_500_060.0)
-    light.say("t2", "Found.", timestamp=1_707_600_000.0, extra={"attachment": "photo.jpg"})
-    light.night()
-    assert document(export(light)) == (
-        "# Chat 9912\n\nTimes are those of UTC.\n\n## 9 February 2024\n\n"
-        "**17:33 Ann \\*K\\***\n\n> Where is the key?  \n>\n> ## 1 January 1970  \n> signed \\<b>me  \n\n"
-        "**17:34 assistant**\n\n> Under the mat:  \n> ```sh\n> ls <mat>\n> ```\n\n"
-        "## 10 February 2024\n\n**21:20 user**\n\n> Found.  \n"
-    )
-    light.environment["CHAT_TIMEZONE"] = "Pacific/Auckland"
-    assert "## 10 February 2024\n\n**06:33 Ann" in document(export(light, "there"))
-
-
 def test_a_part(light: World) -> None:
     for number in range(4):
         light.say(f"a{number}", f"note {number}", timestamp=1_707_500_000.0 + number)
@@ -210,20 +158,6 @@ def test_what_a_model_wrote_before_something_was_forgotten_stays_out(light: Worl
     assert [line["key"] for line in rest(export(light), "texts")] == ["k-other", "new"]
 
 
-def test_what_was_erased_leaves_its_mark_alone(light: World) -> None:
-    gone = {"kind": "erased", "key": "hcli:memory:t1:user", "chat_id": "9912", "timestamp": 1.0, "sha256": "sha256:0"}
-    stone = Tombstone("stone", "9912", 5.0, turn_ids=frozenset({"t1:user"}), erase=True)
-    kept = Turn("t2", "user", "9912", "still here", 2.0)
-    moved = Turn("t1", "user", "other", "mine now", 3.0)  # a later record cannot move the erased turn into another chat
-    archive = archive_of(light)
-    write_segment(archive / "seg-1.jsonl", 1, [gone, archive_line(kept), archive_line(moved), archive_line(stone)])
-    out = export(light)
-    assert rest(out, "erased") == [gone]
-    assert turns(out) == [kept.to_json()]
-    assert [line["value"] for line in rest(out, "quarantine")] == [moved.to_json().decode()]
-    assert rest(out, "tombstones")[0]["tombstone"]["erase"] is True
-
-
 def test_a_forgotten_last_version_takes_the_earlier_ones_along(light: World) -> None:
     """Else the earlier one would be the last of those that are brought back, and be remembered."""
     late, early = 1_707_700_000.0, 1_707_500_000.0
@@ -254,31 +188,6 @@ class Interrupted(Reporter):
                 self.call()
 
 
-KILLED = """
-import os, signal
-from tests.support.world import World
-from nightly.archive.export import ExportScope, export_archive
-from shared.config.settings import load_settings
-from pathlib import Path
-from tests.nightly.archive.test_export import Interrupted
-report = Interrupted("writing chats", lambda: os.kill(os.getpid(), signal.SIGKILL))
-export_archive(load_settings(), Path("out").resolve(), ExportScope(), report)
-"""
-
-
-def test_a_killed_export_leaves_nothing_under_the_name(light: World) -> None:
-    light.say("t1", "hello")
-    light.say("t2", "hello", chat_id="other")
-    light.night()
-    environment = light.variables(PYTHONPATH=str(REPOSITORY))
-    done = subprocess.run([sys.executable, "-c", KILLED], env=environment, cwd=light.root, check=False)
-    assert done.returncode == -signal.SIGKILL
-    assert not (light.root / "out").exists()
-    assert list((light.root / ".out.tmp").rglob("turns.jsonl")), "it died in the middle"
-    assert len(turns(export(light))) == 1
-    assert not (light.root / ".out.tmp").exists(), "the next one has removed what was left"
-
-
 def test_a_segment_that_is_replaced_meanwhile(light: World) -> None:
     light.say("t1", "hello")
     light.night()
@@ -297,19 +206,6 @@ def test_a_segment_that_is_replaced_meanwhile(light: World) -> None:
             light.settings(), light.root / "again", ExportScope(), Interrupted("reading the archive", replace, times=2)
         )
     assert not (light.root / "again").exists()
-
-
-def test_a_damaged_archive_is_not_exported(light: World) -> None:
-    light.say("t1", "hello")
-    light.night()
-    segment = light.night_dir / "archive" / "seg-1.jsonl"
-    segment.write_bytes(segment.read_bytes().replace(b"hello", b"jello"))
-    with pytest.raises(ArchiveDamaged):
-        export(light)
-    assert not (light.root / "out").exists()
-    segment.unlink()
-    with pytest.raises(InvalidInput, match="no archive"):
-        export(light)
 
 
 def test_the_command(light: World) -> None:

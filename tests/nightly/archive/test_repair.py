@@ -15,9 +15,9 @@ from tests.support.night.mirrors import damage, files, repair, two_nights, verif
 from tests.support.world import World
 
 
-@pytest.mark.parametrize("name", ["seg-1.jsonl", "seg-2.jsonl"])
-def test_a_lost_segment_stops_the_night_before_it_writes(light: World, mirror: Path, name: str) -> None:
+def test_a_lost_segment_stops_the_night_before_it_writes(light: World, mirror: Path) -> None:
     two_nights(light)
+    name = "seg-2.jsonl"
     (archive(light) / name).unlink()
     light.say("t3", "said after the loss")
     with pytest.raises(ArchiveDamaged, match=f"has 1 files that are missing from the archive .first: {name}"):
@@ -73,18 +73,6 @@ def test_two_sound_copies_that_differ_are_left_to_the_owner(light: World, mirror
 
 
 @pytest.mark.slow
-def test_a_sound_copy_that_no_night_saw_does_not_replace_a_damaged_one(light: World, mirror: Path) -> None:
-    two_nights(light)
-    other_history(mirror)
-    damage(archive(light) / "seg-1.jsonl")
-    before = files(archive(light)), files(mirror)
-    done = verified(light, "--repair")
-    assert done.returncode == ArchiveDamaged.exit_code
-    assert "not what an earlier night recorded" in done.stderr
-    assert (files(archive(light)), files(mirror)) == before
-
-
-@pytest.mark.slow
 def test_what_has_no_sound_copy_is_named_and_the_rest_is_mended(light: World, mirror: Path) -> None:
     two_nights(light)
     light.say("t3", "third")
@@ -99,9 +87,7 @@ def test_what_has_no_sound_copy_is_named_and_the_rest_is_mended(light: World, mi
         assert files(archive(light))[name] == files(mirror)[name] == before[name]
 
 
-@pytest.mark.parametrize(
-    ("side", "how"), [("archive", "cut"), ("archive", "link"), ("mirror", "empty"), ("mirror", "directory")]
-)
+@pytest.mark.parametrize(("side", "how"), [("archive", "link"), ("mirror", "directory")])
 def test_every_kind_of_damage_is_mended(light: World, mirror: Path, side: str, how: str) -> None:
     two_nights(light)
     path = (mirror if side == "mirror" else archive(light)) / "seg-1.jsonl"
@@ -128,15 +114,12 @@ def what_stops(world: World) -> str:
 
 
 def spoil(path: Path, how: str) -> None:
-    content = path.read_bytes()
     path.unlink()
     if how == "directory":
         path.mkdir()
         (path / "x").write_text("x")
-    elif how == "link":
-        path.symlink_to("/dev/null")
     else:
-        path.write_bytes(content[: 0 if how == "empty" else -1])
+        path.symlink_to("/dev/null")
 
 
 @pytest.mark.slow

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from nightly.index import previous
-from nightly.steps import build
 from shared.config.kinds import place_of
 from shared.release.manifest import LEXICAL
 from shared.release.parts import FANOUT, part_files
 from shared.search import lexical
 from shared.turns.chunk import Chunk
-from tests.nightly.index.test_previous import Died
 from tests.support.night.builds import Nights, said
 from tests.support.night.indexes.equal import chunks_in, same
 
@@ -62,15 +59,6 @@ def _in_order(chunks: list[Chunk]) -> list[Chunk]:
     return sorted(chunks, key=lambda chunk: (chunk.chat_id, chunk.started_at, chunk.exchange))
 
 
-def test_a_night_with_nothing_new_writes_no_part(nights: Nights) -> None:
-    for _ in range(3):
-        result = nights.published(three_nights())
-        assert (names(nights.built / LEXICAL), names(nights.built / VECTORS)) == (
-            ["1.sqlite", "2.sqlite", "3.sqlite"],
-        ) * 2
-    assert (result["copied_forward"], result["added"]) == (7, 0)
-
-
 def _newest_words(nights: Nights) -> set[str]:
     return {chunk.chunk_id for chunk in chunks_in(part_files(nights.built / LEXICAL)[-1])}
 
@@ -98,14 +86,6 @@ def test_a_forgotten_first_of_equal_vectors_leaves_the_next_in_its_place(nights:
     assert names(nights.built / LEXICAL) == ["2.sqlite", "3.sqlite", "4.sqlite"]
     assert names(nights.built / VECTORS) == ["4.sqlite"]
     same(nights.built, _in_order(left))
-
-
-def test_a_changed_turn_is_in_the_new_part_alone(nights: Nights) -> None:
-    changed = [replace(c, text="indigo zebra") if c.chunk_id == "t2-2:user#1" else c for c in three_nights()]
-    nights.published(changed)
-    assert names(nights.built / LEXICAL) == names(nights.built / VECTORS) == ["1.sqlite", "3.sqlite", "4.sqlite"]
-    assert not [path for path in nights.built.rglob("*") if path.is_file() and b"giraffe2" in path.read_bytes()]
-    same(nights.built, _in_order(changed))
 
 
 def _rewritten(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
@@ -166,25 +146,3 @@ def test_eight_nights_become_one_part_once(tmp_path: Path) -> None:
         "10.sqlite": 1,
     }
     same(nights.built, chunks)
-
-
-@pytest.mark.parametrize("point", ["build:lexical-built", "build:closed"])
-def test_a_build_that_dies_leaves_what_it_takes_over_as_it_was(
-    nights: Nights, monkeypatch: pytest.MonkeyPatch, point: str
-) -> None:
-    night = nights.night([*three_nights(), said("1", 4)])
-    before = previous.hash_files(nights.last.parent, "last")
-
-    def dies(name: str) -> None:
-        if name == point:
-            raise Died
-
-    with monkeypatch.context() as broken:
-        broken.setattr(build, "crash_point", dies)
-        with pytest.raises(Died):
-            build.run(night, night.begin("build"))
-    assert previous.hash_files(nights.last.parent, "last") == before
-    result = build.run(night, out := night.begin("build"))
-    assert (result["copied_forward"], result["added"]) == (7, 1)
-    assert names(out / LEXICAL) == names(out / VECTORS) == ["1.sqlite", "2.sqlite", "3.sqlite", "4.sqlite"]
-    same(out, _in_order([*three_nights(), said("1", 4)]))

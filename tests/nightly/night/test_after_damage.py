@@ -104,23 +104,6 @@ def test_damage_is_not_merged_into_a_new_part(light: World, monkeypatch: pytest.
     assert not any("heroN" in text for text in texts(light).values())
 
 
-@pytest.mark.usefixtures("not_read_again")
-def test_a_damaged_part_that_the_day_host_lacks_is_made_anew(light: World) -> None:
-    for number in range(3):
-        say(light, number)
-    light.night()
-    (part,) = (keep_apart(light) / LEXICAL).iterdir()
-    damage(part, other_words)
-    sha256 = read_manifest(current(light)).files["lexical/1.sqlite"]["sha256"]
-    (lost,) = (path for path in (light.memory_dir / "objects").rglob("*") if path.is_file() and sha256[9:] in str(path))
-    lost.unlink()
-    say(light, 10, "77")
-    with pytest.raises(ReleaseRefused):
-        light.night()
-    light.night()
-    assert not any("heroN" in text for text in texts(light).values())
-
-
 def test_a_summary_of_what_was_forgotten_is_in_no_part(light: World) -> None:
     """The tombstone covers no turn that is left: each was said anew after the time up to which it forgets."""
     say(light, 0, words="the locker opens with pelican7731 today", at=NOON)
@@ -184,19 +167,6 @@ def test_a_rollback_stops_the_flush(light: World, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ReleaseRefused, match="a rollback"):
         light.night()
     assert len(light.redis.keys("hcli:memory:*")) == 4
-
-
-def test_a_damaged_release_is_not_shared_with_the_next(light: World) -> None:
-    """A night with nothing new finds the damage, and builds the release of whole files."""
-    for number in range(3):
-        say(light, number)
-    light.night()
-    keep_apart(light)
-    damage(current(light) / LEXICAL / "1.sqlite", other_words)
-    light.night()
-    assert current(light).name == "2"
-    assert light.command("hmem", "release", "verify").returncode == 0
-    assert not any("heroN" in text for text in texts(light).values())
 
 
 def test_no_word_is_in_what_is_said_of_damage(light: World, capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,22 +67,6 @@ def test_a_good_night_leaves_its_numbers_and_nothing_of_a_chat(light: World) -> 
     assert not [word for word in (CHAT, "9912", "boiler", "heron", "t1") if word.encode() in told]
 
 
-def test_the_state_of_the_mirror_is_told(light: World) -> None:
-    mirror = light.root / "mirror"
-    mirror.mkdir()
-    light.environment["ARCHIVE_MIRROR"] = str(mirror)
-    light.say("t1", "something")
-    (good,) = light.night()
-    mirror.rename(light.root / "away")
-    light.say("t2", "something")
-    (bad,) = light.night()
-    assert (good["mirror"], bad["mirror"]) == ("ok", "lags")
-    first, second = report(light)
-    assert (first["mirror"], first["failed"], second["mirror"]) == ("ok", None, "lags")
-    assert second["failed"]["step"] == "flush"
-    assert "mirror" in second["failed"]["sentence"]
-
-
 def test_a_failed_night_says_where_and_is_good_once_it_is_finished(
     light: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,14 +108,6 @@ def test_why_a_night_failed_is_told_without_what_the_error_quotes(
     assert not [word for word in (CHAT.encode(), b"4711") if word in written]
 
 
-def test_a_failed_restart_is_told_although_the_night_is_done(light: World) -> None:
-    light.say("t1", "something")
-    light.night(restart_command="false")
-    (night,) = report(light)
-    assert (night["deleted"], night["failed"]["step"]) == (1, "restart")
-    assert night["failed"]["sentence"].startswith("RESTART_COMMAND failed")
-
-
 def test_a_night_that_was_refused_is_an_alarm(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     light.say("t1", "something")
     light.night()
@@ -141,14 +117,6 @@ def test_a_night_that_was_refused_is_an_alarm(light: World, monkeypatch: pytest.
     refused = json.loads(light.redis.get(NIGHT_FAILED) or "")
     assert (refused["run"], refused["step"], refused["exit_code"]) == (2, "begin", SettingsError.exit_code)
     assert "needs the Python package y" in refused["sentence"]
-
-
-def test_a_damaged_record_of_one_night_does_not_hide_the_others(light: World) -> None:
-    light.night()
-    light.night()
-    (light.night_dir / "nights" / "1" / "done.json").write_text("{")
-    light.night()
-    assert [night["run"] for night in report(light)] == [2, 3]
 
 
 def test_a_report_that_redis_refuses_fails_no_night(light: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,13 +110,14 @@ def test_odd_chat_ids_keep_to_themselves(light: World) -> None:
         opened.close()
 
 
-@pytest.mark.parametrize("chat", ["", "   ", "a\nb", "x" * 257, "nul\x00", "0", " 7"])
-def test_chat_ids_that_are_none_are_refused(light: World, chat: str) -> None:
-    light.redis.set("hcli:memory:t:user", json.dumps({"chat_id": chat, "role": "user", "content": "x", "timestamp": 1}))
+def test_chat_ids_that_are_none_are_refused(light: World) -> None:
+    chats = ["", "   ", "a\nb", "x" * 257, "nul\x00", "0", " 7"]
+    for number, chat in enumerate(chats):
+        turn = {"chat_id": chat, "role": "user", "content": "x", "timestamp": 1}
+        light.redis.set(f"hcli:memory:t{number}:user", json.dumps(turn))
     (summary,) = light.night()
-    assert (summary["quarantined"], summary["new"]) == (1, 0)
-    if "\x00" not in chat:
-        assert light.command("hmem", "search", "--", chat, "x", check=False).returncode == 24
+    assert (summary["quarantined"], summary["new"]) == (len(chats), 0)
+    assert light.command("hmem", "search", "--", "a\nb", "x", check=False).returncode == 24
 
 
 @pytest.mark.slow
@@ -174,14 +175,5 @@ def test_a_restored_segment_lets_the_same_night_go_on(light: World) -> None:
         light.night()
     assert light.command("hmem-night", "verify", check=False).returncode == ArchiveDamaged.exit_code
     away.rename(segment)
-    light.night()
-    assert sorted(texts(light)) == ["t1:user#1", "t2:user#1"]
-
-
-def test_an_archived_night_does_not_export_again(light: World) -> None:
-    light.say("t1", "something")
-    light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="publish:begun")
-    light.say("t2", "something else")
-    assert light.command("hmem-night", "run", "--from", "export", check=False).returncode == 24
     light.night()
     assert sorted(texts(light)) == ["t1:user#1", "t2:user#1"]

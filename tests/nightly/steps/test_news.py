@@ -125,18 +125,6 @@ def test_nights_of_any_kind_give_the_release_from_nothing(world: World, seed: in
     refuse_unless_as_from_nothing(world)
 
 
-def test_a_night_without_news_that_must_build_does_no_chat(light: World) -> None:
-    talk(light)
-    light.night()
-    before = release(light)
-    (light.memory_dir / "current").unlink()
-    light.environment["HMEM_MEMORY_DIR"] = str(light.root / "second")
-    (summary,) = light.night()
-    assert (summary["published"], summary["chunks"], done(light)) == (True, 9, [])
-    (light.memory_dir / "current").symlink_to(light.root / "second" / "current")
-    assert release(light) == before
-
-
 def test_a_turn_that_is_hidden_leaves_nothing_in_what_is_kept(light: World) -> None:
     """It stays in the archive. The part that had it is made anew, from itself: the other chats are not looked at."""
     talk(light)
@@ -229,13 +217,4 @@ def test_a_summary_that_fails_is_tried_again_by_the_next_night(light: World, mon
     light.say("next", "a night heron", timestamp=NOON + 3000)
     light.night()
     assert done(light) == ["77", "9912"]
-    refuse_unless_as_from_nothing(light)
-
-
-def test_another_time_zone_or_version_does_every_chat(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    talk(light)
-    light.night()
-    light.environment["CHAT_TIMEZONE"] = "Asia/Tokyo"
-    light.night()
-    assert sorted(done(light)) == sorted(CHATS_OF_TALK)
     refuse_unless_as_from_nothing(light)

@@ -14,7 +14,6 @@ from nightly.night import target
 from shared.delivery.receiver import Receiver
 from shared.errors import LedgerMismatch, PublishFailed, ReleaseRefused
 from shared.release.manifest import read_manifest
-from shared.turns.records import Tombstone
 from tests.support.night.archives import texts
 from tests.support.night.steps import replace_step
 from tests.support.world import World
@@ -95,20 +94,6 @@ def test_a_dispatcher_that_does_not_follow_switches_back(light: World) -> None:
     assert light.redis.exists("hcli:memory:t1:user")
 
 
-@pytest.mark.slow
-def test_the_highest_run_wins_past_the_ninth(light: World) -> None:
-    light.say("t1", "version 1")
-    light.night()
-    _renumber(light, 8)
-    for number in (9, 10, 11):
-        light.say("t1", f"version {number}")
-        (summary,) = light.night()
-        assert summary["run"] == number
-        assert texts(light) == {"t1:user#1": f"version {number}"}
-    archived = {path.name for path in (light.night_dir / "archive").glob("seg-*.jsonl")}
-    assert archived == {f"seg-{number}.jsonl" for number in (1, 9, 10, 11)}
-
-
 def test_a_release_that_shrinks_a_chat_is_refused(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     light.say("t1", "one")
     light.say("t2", "two")
@@ -148,25 +133,6 @@ def test_a_rollback_to_a_release_that_is_gone_is_refused(light: World) -> None:
     (light.root / "away").rename(away)
     Receiver(light.settings(), light.memory_dir).rollback(2)
     assert (light.memory_dir / "current").readlink() == Path("releases/1")
-
-
-@pytest.mark.slow
-def test_a_kill_after_the_switch_and_other_settings_keep_the_release(light: World) -> None:
-    light.say("t1", "something")
-    light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="publish:switched")
-    light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="publish:switched", CHAT_TIMEZONE="Asia/Tokyo")
-    assert list(texts(light)) == ["t1:user#1"]
-    light.night(chat_timezone="Asia/Tokyo")
-    assert read_manifest((light.memory_dir / "current").resolve()).timezone == "Asia/Tokyo"
-
-
-def test_an_older_version_under_a_tombstone_is_no_shrinking(light: World) -> None:
-    light.say("t1", "later", timestamp=400.0)
-    light.redis.rpush("hcli:mem:tombstones", Tombstone("s1", "9912", 300.0).to_json())
-    light.night()
-    light.say("t1", "earlier", timestamp=200.0)
-    light.night()
-    assert texts(light) == {}
 
 
 @pytest.mark.slow

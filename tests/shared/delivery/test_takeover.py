@@ -5,11 +5,8 @@ from __future__ import annotations
 import mmap
 import os
 import shutil
-import signal
 import sqlite3
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -23,8 +20,7 @@ from shared.delivery import receiver
 from shared.delivery.receiver import Receiver
 from shared.errors import ReleaseRefused, StorageError
 from shared.release.manifest import read_manifest, verify
-from shared.system.files import sha256_bytes, sha256_file
-from tests.support.machine import wait_for
+from shared.system.files import sha256_file
 from tests.support.night.receiving import PART, nothing_was_taken, receive, reseal
 from tests.support.world import World
 
@@ -166,26 +162,6 @@ def test_without_room_for_the_copy_nothing_is_begun(
     with pytest.raises(StorageError, match=r"only 1000 are free on the disk .* Free some space"):
         receive(light, brought)
     assert nothing_was_taken(brought)
-
-
-@pytest.mark.slow
-def test_a_kill_while_it_is_taken_over_leaves_what_the_next_begin_removes(light: World, brought: Path) -> None:
-    large = os.urandom(1 << 20) * 200
-    (brought / PART).write_bytes(large)
-    reseal(brought, files={PART: {"size": len(large), "sha256": sha256_bytes(large)}})
-    shutil.rmtree(brought / "chats")
-    memory = brought.parent.parent
-    taken = memory / "verifying" / "1" / PART
-    environment = light.variables(HMEM_MEMORY_DIR=str(memory))
-    request = f"verify 1 7 {sha256_file(brought / 'manifest.json')}"
-    with subprocess.Popen([sys.executable, "-m", "shared.delivery.receiver", request], env=environment) as verifying:
-        wait_for(lambda: taken.exists() and taken.stat().st_size > 1 << 20, "the copy to begin")
-        verifying.send_signal(signal.SIGKILL)
-    assert taken.is_file()
-    assert not (memory / "releases" / "1").exists()
-    Receiver(light.settings(), memory).begin(1)
-    assert not list((memory / "verifying").iterdir())
-    assert not brought.exists()
 
 
 @pytest.mark.slow

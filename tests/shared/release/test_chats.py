@@ -79,15 +79,6 @@ def test_the_newest_row_of_a_chat_counts_and_an_unchanged_one_is_not_written(tmp
         assert (table.sums()["chats"], table.sums()["turns"], table.largest()) == (2, 5, "a")
 
 
-def test_a_chat_that_is_gone_hides_its_older_row(tmp_path: Path) -> None:
-    nights = Nights(tmp_path)
-    nights.night(row("a", 1, "one"), row("b", 2, "two"))
-    nights.night(gone("a"), gone("never there"))
-    with ChatTable.of(nights.built) as table:
-        assert [found.chat_id for found in table] == ["b"]
-        assert (table.summary("a"), table.row("never there")) == (None, None)
-
-
 def test_what_was_forgotten_stays_in_no_part(tmp_path: Path) -> None:
     """Also in an older part whose row of that chat does not count any more. The other chats of that part are written again."""
     nights = Nights(tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,16 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.config.kinds import place_of
-from shared.release import parts
 from shared.release.manifest import LEXICAL
 from shared.release.parts import FANOUT, absorbed, level, part_files
 from shared.turns.chunk import Chunk
 from shared.turns.records import Turn
-from shared.vectors import searching
 from shared.vectors.sqlite.files import read_part, read_repeats
 from tests.support.night.builds import DIMENSIONS, Nights
-from tests.support.night.index_world import MadeUp
-from tests.support.night.indexes.equal import DAY, NOON, chunks_in, ordered, same, same_recall
+from tests.support.night.indexes.equal import NOON, chunks_in, ordered, same
 
 VECTORS = place_of("sqlite")
 
@@ -123,33 +119,3 @@ def _hold_nothing_else(built: Path, chunks: list[Chunk]) -> None:
     held = [(chat, one) for path in parts for chat, ids, _ in read_part(path, DIMENSIONS) for one in ids]
     held += [(chat, one) for path in parts for chat, again in read_repeats(path).items() for one in again]
     assert sorted(held) == wanted
-
-
-@pytest.fixture
-def recalling(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(searching, "open_embedder", lambda settings: MadeUp())
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("recalling")
-def test_forty_nights_recall_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small parts become large ones on the way, one chat speaks every third night only, and each turn has several speakers' neighbours."""
-    monkeypatch.setattr(parts, "LEAST_ROWS", 16)
-    chance, nights, turns = random.Random(7), Nights(tmp_path, "sqlite"), list[Turn]()
-    seen = set[int]()
-    for night in range(40):
-        for number in range(chance.randint(0, 4) if night != 20 else 30):
-            chat = "rare" if night % 3 == 0 and number == 0 else chance.choice("12")
-            late = chance.choice((0, 0, 0, 9))  # days
-            moment = NOON + (night - late) * DAY + 3600.0 * chance.randint(0, 3)
-            text = chance.choice(TEXTS) if chance.random() < 0.5 else f"note {len(turns)}: {chance.choice(TEXTS)}"
-            role = chance.choice(("user", "asst"))
-            turns.append(Turn(f"t{len(turns) // 2}{chat}", role, chat, text, moment, chance.choice(NAMES)))
-        turns = list({(turn.chat_id, turn.turn_id): turn for turn in turns}.values())
-        nights.published(chunks := ordered(turns))
-        seen.add(len(part_files(nights.built / LEXICAL)))
-        assert len(part_files(nights.built / LEXICAL)) <= 3 * (FANOUT - 1)
-    assert 3 <= len(part_files(nights.built / LEXICAL)) < 40, "of several parts, not one for each night"
-    assert len(seen) > 3
-    same(nights.built, chunks)
-    same_recall(nights.built, chunks, tmp_path)

@@ -104,21 +104,3 @@ def test_hidden_damaged_and_missing_files_are_not_exported(light: World) -> None
         "gone:user": False,
         "whole:user": True,
     }
-
-
-def test_our_own_export_comes_in_again_without_files(light: World, tmp_path: Path) -> None:
-    send(light, "t1", PHOTO, text="look at this", timestamp=NOON)
-    light.night()
-    export(light)
-    away = light.night_dir.with_name("night-before")
-    light.night_dir.rename(away)
-    (light.memory_dir / "current").unlink()
-    light.memory_dir.rename(light.memory_dir.with_name("memory-before"))
-    done = light.command("hmem-night", "backfill", "jsonl", str(light.root / "out"))
-    assert (
-        "1 file of messages is lost: the turn says it is kept, and Redis did not have it (an import brings no files)"
-        in done.stdout + done.stderr
-    )
-    turns = light.command("hmem-night", "turns").stdout
-    assert json.loads(turns)["content"] == "look at this"
-    assert tmp_path.exists()

@@ -51,15 +51,6 @@ def test_a_file_waits_for_its_turn_and_then_for_two_days(light: World) -> None:
     assert (waiting(light), file_of(light, "t1", PHOTO).read_bytes()) == ([], PHOTO)
 
 
-def test_a_turn_that_says_kept_without_a_file_is_reported_and_the_night_goes_on(light: World) -> None:
-    light.say("t1", "a picture that Redis has lost", extra={"media": [entry(PHOTO)]})
-    (summary,) = light.night()
-    assert [Path(path).name for path in summary["media"]["lost"]] == [f"t1.{sha256(PHOTO)}"]
-    assert light.redis.keys("hcli:memory:*") == []
-    shown = light.command("hmem-night", "status").stdout
-    assert "1 file of messages is lost" in shown
-
-
 def test_bytes_that_are_not_what_their_name_says_are_refused_and_stay(light: World) -> None:
     send(light, "t1", PHOTO)
     light.redis.set(f"hcli:mem:kept:t1:{sha256(PHOTO)}", b"something else")

@@ -49,15 +49,6 @@ def test_copies_of_the_mirror_that_are_damaged_or_missing_are_named_and_sent_aga
     assert media_files(light.night_dir / "archive") == media_files(mirror)
 
 
-def test_without_an_intact_copy_the_damage_stays_named(light: World, mirror: Path) -> None:
-    send(light, "t1", PHOTO)
-    light.night()
-    for base in (None, mirror):
-        file_of(light, "t1", PHOTO, base=base).write_bytes(b"x")
-    with pytest.raises(ArchiveDamaged, match="not what its name says"):
-        repair(light)
-
-
 def test_a_file_of_no_turn_is_named_and_one_that_was_forgotten_is_removed(light: World, mirror: Path) -> None:
     send(light, "t1", PHOTO)
     light.night()

@@ -24,10 +24,6 @@ def killed_once(task: Frames) -> Frames:
     return twice(task)
 
 
-def failing(task: Frames) -> Frames:
-    raise KeyError(f"task of {len(task)} frames")
-
-
 def own_id(task: Frames) -> Frames:
     return (str(os.getpid()).encode(),)
 

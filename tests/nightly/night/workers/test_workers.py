@@ -20,7 +20,7 @@ from nightly.night.workers import Workers
 from nightly.steps import embed
 from shared.config.settings import load_settings
 from shared.errors import EmbeddingError, SettingsError
-from tests.nightly.night.workers.tasks import failing, killed_once, own_id, twice
+from tests.nightly.night.workers.tasks import killed_once, own_id, twice
 from tests.servers.ollama_api import OllamaApi
 from tests.support.machine import free_port, wait_for
 from tests.support.night.index_world import MadeUp
@@ -54,21 +54,6 @@ def test_a_process_that_is_killed_leaves_no_task_undone(two: Workers, tmp_path: 
     tasks = [(str(tmp_path / "again").encode(), b"1"), *TASKS]
     assert list(two.map(killed_once, tasks, MANY, twice)) == [twice(task) for task in tasks]
     assert two.complaints[1:] == [f"{lost} The night itself does the rest."]
-
-
-def test_a_task_that_fails_raises_its_own_error_in_the_night(two: Workers) -> None:
-    with pytest.raises(KeyError, match="task of 2 frames"):
-        list(two.map(failing, TASKS, MANY))
-    assert list(two.map(failing, TASKS, MANY, twice)) == ANSWERS
-
-
-def test_without_processes_the_night_does_all_of_it(two: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(*arguments: object, **more: object) -> None:
-        raise OSError("no more processes")
-
-    monkeypatch.setattr(workers, "ProcessPoolExecutor", none)
-    assert list(two.map(twice, TASKS, MANY)) == ANSWERS
-    assert two.complaints[-1].endswith("They were lost (OSError). The night itself does the rest.")
 
 
 def test_processes_end_with_a_night_that_is_killed() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -11,21 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from shared.config.kinds import place_of
-from shared.release.manifest import LEXICAL, Manifest, seal
+from shared.release.manifest import LEXICAL
 from shared.release.parts import part_files
 from shared.search.lexical import LexicalIndex
-from shared.search.recall import OpenRelease
-from shared.search.types import Query
 from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
 from shared.turns.records import Turn
 from shared.vectors.sqlite.files import VectorFile
 from tests.support.night.builds import Nights
-from tests.support.night.index_world import DIMENSIONS, IDENTITY, settings_for
-from tests.support.night.indexes.chat_tables import write_chats
+from tests.support.night.index_world import DIMENSIONS
 
 VECTORS = place_of("sqlite")
 
@@ -112,38 +107,6 @@ def same(built: Path, chunks: list[Chunk]) -> None:
             closing(VectorFile(other / VECTORS, DIMENSIONS)) as exact,
         ):
             same_vectors(vectors, exact, chunks)
-
-
-def same_recall(built: Path, chunks: list[Chunk], root: Path) -> None:
-    """The same hits in the same order with the same scores, to the last bit but for the cosines, whose sums are of another order."""
-    with anew(chunks) as other, settings_for([], root) as made:
-        opened = [OpenRelease(made, sealed(one, root / str(number))) for number, one in enumerate((built, other))]
-        for one in opened:
-            one.open_vectors()
-            assert one.vectors_missing is None
-        for chat in sorted({chunk.chat_id for chunk in chunks}):
-            for query in QUESTIONS:
-                found, wanted = (one.recall(Query(chat, query, 10, now=NOON + 60 * DAY)) for one in opened)
-                assert found.degraded == wanted.degraded == []
-                assert [_told(hit) for hit in found.hits] == [_told(hit) for hit in wanted.hits]
-                for hit, expected in zip(found.hits, wanted.hits, strict=True):
-                    assert hit.scores == pytest.approx(expected.scores, abs=1e-6)
-        for one in opened:
-            one.close()
-
-
-def _told(hit: Any) -> tuple[Any, ...]:
-    return hit.chunk, hit.question, hit.also, hit.lexical, hit.scores["bm25"]
-
-
-def sealed(built: Path, path: Path) -> Path:
-    """A release of what was built."""
-    shutil.copytree(built, path, ignore=shutil.ignore_patterns("result.json"))
-    with closing(LexicalIndex(path / LEXICAL)) as index:
-        per_chat = index.chunks_per_chat()
-    sums = write_chats(path, 1, per_chat)
-    seal(path, Manifest(1, None, {}, 1, 1, "UTC", ["sqlite"], IDENTITY, **sums, tombstones={}))
-    return path
 
 
 def chunks_in(place: Path) -> list[Chunk]:
