@@ -86,7 +86,7 @@ def test_an_export_comes_in_once_and_a_larger_one_adds_what_is_new(light: World,
     path = MAKERS[source](light.root, False)
     with pytest.raises(InvalidInput, match="--chat ID"):
         report(light, source, str(path))
-    dry = plan(light, source, str(path), "--chat=-100")
+    dry = plan(light, source, str(path), "--chat", "-100")
     assert (dry["found"], dry["unreadable"], dry["new"]) == (2, 0, 2)
     assert not (light.night_dir / "archive").exists()
     first = report(light, source, str(path), "--chat", "-100")
@@ -94,15 +94,13 @@ def test_an_export_comes_in_once_and_a_larger_one_adds_what_is_new(light: World,
     assert NOON - 1 <= first["first"] <= first["last"] <= NOON + 5
     before = archived(light)
     assert {chat for chat, _ in before.values()} == {"-100"}
-    assert fates(report(light, source, str(path), "--chat", "-100")) == (0, 2, 0, 0)
     later = report(light, source, str(MAKERS[source](light.root, True)), "--chat", "-100")
     assert fates(later) == (2, 2, 0, 0), "both of the same words"
     assert before.items() <= archived(light).items()
     assert lines_in_archive(light) == 4
 
 
-@pytest.mark.parametrize("with_first", [True, False])
-@pytest.mark.parametrize("source", ["chatgpt", "claude"])
+@pytest.mark.parametrize(("source", "with_first"), [("chatgpt", True), ("claude", False)])
 def test_an_answer_that_was_made_anew_comes_in_after_the_earlier_one(
     light: World, source: str, with_first: bool
 ) -> None:
@@ -128,8 +126,8 @@ def test_an_answer_that_was_made_anew_comes_in_after_the_earlier_one(
     assert {hit.get("question") for hit in hits if hit["text"] == anew} == {"what stands there?"}
 
 
-@pytest.mark.parametrize("source", ["chatgpt", "basic-memory"])
-def test_what_was_forgotten_of_an_export_does_not_come_back(light: World, source: str) -> None:
+def test_what_was_forgotten_of_an_export_does_not_come_back(light: World) -> None:
+    source = "basic-memory"
     path = MAKERS[source](light.root, False)
     report(light, source, str(path), "--chat", "9912")
     gone = next(turn_id for turn_id, (_, value) in archived(light).items() if b"heron" in value)

@@ -55,22 +55,21 @@ def backfill(world: World, *arguments: str, check: bool = True, **more: str) -> 
     return world.command("hmem-night", "backfill", *arguments, check=check, **more)
 
 
-def report(world: World, *arguments: str) -> dict[str, Any]:
-    """The same, in this process: its report."""
+def request(arguments: tuple[str, ...], world: World) -> import_files.Request:
     source, path, *options = arguments
     given = dict(zip(options[::2], options[1::2], strict=True))
-    wanted = import_files.wanted_of(
-        given.get("--since"), given.get("--until"), given.get("--chat"), world.settings().timezone
-    )
-    return import_files.bring_in(
-        world.settings(), import_files.Request(source, [Path(path)], wanted), Reporter(quiet=True)
-    )
+    limits = (given.get("--since"), given.get("--until"), given.get("--chat"))
+    return import_files.Request(source, [Path(path)], import_files.wanted_of(*limits, world.settings().timezone))
+
+
+def report(world: World, *arguments: str) -> dict[str, Any]:
+    """The same, in this process: its report."""
+    return import_files.bring_in(world.settings(), request(arguments, world), Reporter(quiet=True))
 
 
 def plan(world: World, *arguments: str) -> dict[str, Any]:
-    """What the command says with `--dry-run`."""
-    found: dict[str, Any] = json.loads(backfill(world, *arguments, "--dry-run", "--json").stdout)
-    return found
+    """What `--dry-run` says."""
+    return import_files.plan(world.settings(), request(arguments, world), Reporter(quiet=True))
 
 
 def archived(world: World) -> dict[str, tuple[str, bytes]]:

@@ -67,16 +67,6 @@ def test_everything_is_built_again_without_embedding_anything(light: World) -> N
     assert "nothing would be embedded" in told
 
 
-@pytest.mark.slow
-def test_a_rebuild_that_was_killed_is_done_once(light: World) -> None:
-    light.say("t1", "something")
-    light.night()
-    died = light.command("hmem-night", "backfill", "archive", check=False, HMEM_CRASH_AT="build:closed")
-    assert died.returncode == -signal.SIGKILL
-    summaries = rebuild_archive(light.settings(), Reporter(quiet=True), reembed=False)
-    assert [summary["published"] for summary in summaries] == [True, False]
-
-
 def test_an_embedder_that_is_away_changes_nothing(world: World, other: dict[str, Any], ollama: TwoModels) -> None:
     talk(world, 2)
     world.night()

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from dispatcher.memory.session_summary import SummaryWriter
-from nightly.archive.segments import read_texts
 from nightly.writing.summary_answer import tidy
 from shared.release.manifest import read_manifest, verify
 from shared.system.files import sha256_file
 from shared.turns.records import Tombstone, Turn
 from tests.nightly.steps.test_news import step
 from tests.servers.ollama_api import DIGEST, OllamaApi
-from tests.support.machine import free_port, slowness
+from tests.support.machine import free_port
 from tests.support.night.indexes.chat_tables import summaries
 from tests.support.night.whole_archive import read_archive
 from tests.support.world import World
@@ -136,44 +134,6 @@ def test_a_text_about_forgotten_turns_is_not_reused(written: World, ollama: Olla
     assert "Leila" not in ollama.asked()[-1]
     assert "Leila" not in summary(written)
     assert (summarised(written)["asked"], summarised(written)["reused"]) == (1, 0), "the other chat keeps its text"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("point", ["summarise:text-cached", "summarise:texts-archived"])
-def test_a_killed_night_does_not_ask_again(written: World, ollama: OllamaApi, point: str) -> None:
-    done = written.command("hmem-night", "run", check=False, HMEM_CRASH_AT=point)
-    assert done.returncode == -signal.SIGKILL
-    asked = len(ollama.asked())
-    assert asked == (1 if point.endswith("cached") else 2)
-    ollama.chat_reply = "Said by another night."
-    written.night()
-    assert len(ollama.asked()) == 2
-    manifest = verify((written.memory_dir / "current").resolve())
-    assert list(manifest.segments) == ["seg-1.jsonl", "texts-1.jsonl"]
-    assert len(read_texts(written.night_dir / "archive").texts) == 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("reply", "fault", "reason"),
-    [
-        ("", "ok", "empty"),
-        ("<think>What shall I say", "ok", "empty"),
-        ("x", "hang", "no answer within {limit:g} s"),
-        ("x", "drop", "connection"),
-        ("x", "html", "Expecting value"),
-    ],
-)
-def test_a_model_never_stops_the_night(written: World, ollama: OllamaApi, reply: str, fault: str, reason: str) -> None:
-    ollama.chat_reply, ollama.faults = reply, [fault] * 4
-    if fault == "hang":
-        written.environment["OLLAMA_TIMEOUT"] = f"{slowness():.1f}"
-    (night,) = written.night()
-    assert (night["published"], sum(night["without_model"].values())) == (True, 2)
-    reason = reason.format(limit=float(written.environment.get("OLLAMA_TIMEOUT", "0")))
-    assert all(reason in why for why in night["without_model"])
-    assert "As they were said" in summary(written)
-    assert written.redis.keys("hcli:memory:*") == []
 
 
 @pytest.mark.slow

@@ -151,25 +151,26 @@ def test_the_vectors_of_erased_notes_go_with_them(world: World, ollama: OllamaAp
     assert not digest.search(cache.read_bytes())
 
 
-@pytest.mark.parametrize(("reply", "fault", "reason"), [("x", "drop", "connection"), ("x", "html", "Expecting value")])
-def test_a_server_never_stops_the_night(noted: World, ollama: OllamaApi, reply: str, fault: str, reason: str) -> None:
-    ollama.chat_with, ollama.faults = (lambda prompt: reply), [fault] * 6
+def test_a_server_never_stops_the_night(noted: World, ollama: OllamaApi) -> None:
+    ollama.faults = ["drop", "drop", *["html"] * 4]
     (night,) = noted.night()
     assert night["published"]
     assert sum(night["without_notes"].values()) == 3
-    assert all(reason in why for why in night["without_notes"])
+    assert any("connection" in why for why in night["without_notes"])
+    assert any("Expecting value" in why for why in night["without_notes"])
     assert found(noted, "the boiler")[0] == "t2:user"
-    ollama.chat_with, ollama.faults = answered, []
+    ollama.faults = []
     noted.night()
     assert found(noted, "What is the occupation of Noor?") == ["t1:user"], "the next night requests them again"
 
 
-@pytest.mark.parametrize("reply", ["", "I cannot do that.", "[]", '{"notes": 3}'])
 def test_an_invalid_answer_is_not_requested_again_from_this_version_of_the_model(
-    noted: World, ollama: OllamaApi, reply: str
+    noted: World, ollama: OllamaApi
 ) -> None:
     """At temperature 0 it would be the same: it must neither keep older turns from being noted, nor rebuild the release every night."""
-    ollama.chat_with = lambda prompt: reply if "boiler" in prompt or "heron" in prompt else answered(prompt)
+    ollama.chat_with = lambda prompt: (
+        "I cannot do that." if "boiler" in prompt or "heron" in prompt else answered(prompt)
+    )
     (night,) = noted.night()
     assert night["without_notes"] == {"the answer is not the JSON that was asked for": 2}
     assert found(noted, "What is the occupation of Noor?") == ["t1:user"]
@@ -183,11 +184,10 @@ def test_an_invalid_answer_is_not_requested_again_from_this_version_of_the_model
     assert found(noted, "when was the heating out of order?")[0] == "t2:user"
 
 
-@pytest.mark.parametrize("point", ["note:text-cached", "note:texts-archived"])
-def test_a_killed_night_does_not_request_again(noted: World, ollama: OllamaApi, point: str) -> None:
-    done = noted.command("hmem-night", "run", check=False, HMEM_CRASH_AT=point)
+def test_a_killed_night_does_not_request_again(noted: World, ollama: OllamaApi) -> None:
+    done = noted.command("hmem-night", "run", check=False, HMEM_CRASH_AT="note:text-cached")
     assert done.returncode == -signal.SIGKILL
-    assert len(ollama.asked()) == (1 if point.endswith("cached") else 3)
+    assert len(ollama.asked()) == 1
     noted.night()
     assert len(ollama.asked()) == 3
     assert len(read_texts(noted.night_dir / "archive").texts) == 3
