@@ -179,15 +179,6 @@ class ChatTable:
             found = [row for part in self._newest_first if (row := part.execute(_LARGEST).fetchone())]
         return max(found)[1] if found else None
 
-    def sums(self) -> dict[str, int]:
-        """Over all chats: how many there are, and each count."""
-        found = dict.fromkeys(("chats", *COUNTED), 0)
-        for row in self:
-            found["chats"] += 1
-            for name in COUNTED:
-                found[name] += row.counts[name] or 0
-        return found
-
     def summaries(self) -> Iterator[tuple[str, str]]:
         """(chat, text) of each summary that counts."""
         for row in self:
