@@ -198,8 +198,10 @@ def _import(day: DayMemory, chat_id: str, batch: list[Imported]) -> int:
             entries = [(one.text, one.created if one.dated else None, one.more) for one in some]
             made += day.remembering.new_ones(chat_id, kind, entries, user) if entries else []
     if made:
-        day.acting.store_all(owner_task(chat_id), made, time.time())
-    return sum(draft.made is not None for draft in made)
+        with day.memories.transaction() as connection:
+            for memory in made:
+                day.memories.add(chat_id, memory, connection=connection)
+    return len(made)
 
 
 def _supersede(day: DayMemory, chat_id: str, facts: list[Imported]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 
 from shared.ranking.question import query_words, spoken
 from shared.text.caches import cached
@@ -22,41 +21,22 @@ LEAST_WEIGHT, GREATEST_WEIGHT = 0.6, 1.0
 _SECONDS_PER_DAY = 86_400.0
 
 
-@dataclass(frozen=True)
-class Relevance:
-    """The four factors of a memory's relevance."""
-
-    similarity: float
-    time: float
-    reinforcement: float
-    importance: float
-
-    @property
-    def score(self) -> float:
-        """Their product."""
-        return self.similarity * self.time * self.reinforcement * self.importance
-
-
 def relevance(
     distance: float, *, now: float, created: float, accessed: float | None, access_count: int, importance: int
-) -> Relevance | None:
+) -> float | None:
     """How relevant a memory is to the current message; None if its similarity is below MINIMUM_SIMILARITY.
 
     `distance` is cosine distance, 0 to 2 (rounding errors outside are clamped); times are POSIX seconds, `accessed` None for never; an
     `importance` outside 1 to 5 is clamped. similarity = 1 - distance / 2, time = 0.5 ^ (days since it was last accessed, else created, / 30),
-    reinforcement = 1 + 0.1 ln(1 + accesses), importance = 0.6 to 1.0. A time after `now` counts as `now`, because clocks differ.
+    reinforcement = 1 + 0.1 ln(1 + accesses), importance = 0.6 to 1.0; their product. A time after `now` counts as `now`, because clocks differ.
     """
     similarity = 1 - min(max(distance, 0.0), 2.0) / 2
     if not similarity >= MINIMUM_SIMILARITY:  # also true for NaN
         return None
     days = max(0.0, now - (created if accessed is None else accessed)) / _SECONDS_PER_DAY
     rank = (min(max(importance, 1), 5) - 1) / 4
-    return Relevance(
-        similarity,
-        0.5 ** (days / HALF_LIFE_DAYS),
-        1 + REINFORCEMENT * math.log1p(max(0, access_count)),
-        LEAST_WEIGHT + (GREATEST_WEIGHT - LEAST_WEIGHT) * rank,
-    )
+    fresh, reinforced = 0.5 ** (days / HALF_LIFE_DAYS), 1 + REINFORCEMENT * math.log1p(max(0, access_count))
+    return similarity * fresh * reinforced * (LEAST_WEIGHT + (GREATEST_WEIGHT - LEAST_WEIGHT) * rank)
 
 
 _ENDING = re.compile(r"(?:ing|ed|es|s|e|d)$")

@@ -30,8 +30,6 @@ CHATS_KEPT, TURNS_RANKED, LONG_SUMMARIES = 64, 5_000, 200
 TURNS_AT_ONCE, TURNS_PER_COMMIT = 4, 32
 #: How many summaries of earlier sessions a prompt gets.
 EARLIER_SUMMARIES = 2
-#: The end of time, for queries (POSIX seconds).
-FOREVER = 1e12
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ class DayTurns:
     def _read(
         self, chat_id: str, key: str, earlier: Today | None, connection: Connection | None, *, summarised: bool
     ) -> Today:
-        stored = self._turns.get_recent(chat_id, FOREVER, TURNS_RANKED, now=0.0, connection=connection)
+        stored = self._turns.newest(chat_id, TURNS_RANKED, connection)
         model = key.partition(" ")[2]
         known = earlier.made if earlier and earlier.key.partition(" ")[2] == model else {}
         made: dict[str, tuple[StoredTurn, list[DayTurn]]] = {}

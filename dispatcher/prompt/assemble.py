@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from dispatcher.memory.day.context import ContextRequest, DayContext
+from dispatcher.memory.day.context import DayContext, PromptRequest
 from dispatcher.prompt.budget import PromptInput, compose, hits_for
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.summary_part import is_verbatim, without_sentences
@@ -21,27 +21,8 @@ from shared.text.translations import later
 
 if TYPE_CHECKING:
     from dispatcher.memory.day.memory import DayMemory
-    from dispatcher.memory.session_history import HistoryEntry
     from dispatcher.memory.tombstones import Forgotten
     from shared.turns.records import Tombstone
-
-
-@dataclass(frozen=True)
-class PromptRequest:
-    """The message that a prompt is for.
-
-    `recent` is the conversation so far, None if a session has it: then `session` is its id. `count_access`: memories that are shown count as
-    accessed. `user_id` and `name`: of who asks. `now` (POSIX seconds, None for the clock): from when "last week" is counted.
-    """
-
-    chat_id: str
-    message: str
-    recent: Sequence[HistoryEntry] | None = None
-    session: str | None = None
-    count_access: bool = True
-    now: float | None = None
-    user_id: str | None = None
-    name: str | None = None
 
 
 def assemble(
@@ -56,27 +37,13 @@ def assemble(
         return Context("", degraded=["MEMORY_TOKENS=0"])
     if release and not settings.without_vectors:
         release.expect(request.message)  # in parallel with reading the day
-    today = day.context(day_request(request, settings))
+    today = day.context(request, settings)
     if today.unproven:
         return Context("", degraded=[f"no memory at all: {today.unproven}"])
     recalled = recall(request, settings, release, day, today, hits_for(settings.memory_tokens))
     if release is None:
         recalled = replace(recalled, degraded=[no_release_reason or "there is no release yet", *recalled.degraded])
     return compose(prompt_input(request, settings, release, today, recalled, day.forgotten))
-
-
-def day_request(request: PromptRequest, settings: Settings) -> ContextRequest:
-    """What a message requires of the day."""
-    return ContextRequest(
-        request.chat_id,
-        request.message,
-        request.session,
-        deadline_seconds=settings.memory_deadline_ms / 1000,
-        count_access=request.count_access,
-        user_id=request.user_id,
-        name=request.name,
-        now=request.now,
-    )
 
 
 def recall(

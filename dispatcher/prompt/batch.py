@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from dispatcher.prompt.assemble import PromptRequest, day_request, prompt_input, recall
+from dispatcher.memory.day.context import PromptRequest
+from dispatcher.prompt.assemble import prompt_input, recall
 from dispatcher.prompt.budget import compose, hits_for
 from dispatcher.prompt.preview import PATIENT_DEADLINE_MS, asker
 from shared.config.settings import Settings
@@ -82,7 +83,7 @@ def answer_batch(
         request = PromptRequest(
             record["chat_id"], record["question"], count_access=False, now=record["now"], user_id=user, name=name
         )
-        today = day.context(day_request(request, settings))
+        today = day.context(request, settings)
         if today.unproven:
             raise StorageError(today.unproven)
         most = max([k, *map(hits_for, [*budgets, settings.memory_tokens] if budgets else ())])

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
 from dispatcher.memory.session_history import history_lines
 from dispatcher.prompt.context import ITEM, Context
 from dispatcher.prompt.recalled_part import fill, line_of, newest_first
-from dispatcher.prompt.render import PromptPart, render
+from dispatcher.prompt.render import HEAD, PromptPart, block, render
 from dispatcher.prompt.summary_part import cut_summary, places_in
 from shared.search.types import Hit
 from shared.text.format import CHARACTERS_PER_TOKEN, fitting
@@ -37,6 +36,9 @@ TITLES: Mapping[str, str] = {
     "recalled": "Earlier turns that may bear on it, newest first",
 }
 RECALLED_TITLE = TITLES["recalled"]
+#: Characters above all parts, and around each part.
+HEADING = len(HEAD) - 1
+FRAMES: Mapping[str, int] = {name: len(block(PromptPart(name, title, ""))) for name, title in TITLES.items()}
 #: The budget determines how many hits are requested: one per TOKENS_PER_HIT tokens, but at least FEWEST_HITS. That is over twice what fits (of short
 #: turns 19 into 1,000 tokens, 37 into 2,000), since those that do not fit are skipped. A fixed 150: .2 more at 2,000 tokens, 50 % more time at 1,500.
 TOKENS_PER_HIT, FEWEST_HITS = 16, 30
@@ -145,9 +147,9 @@ def _lay_out(given: PromptInput, hits: Sequence[Hit]) -> _Layout:
     parts = _stable(given)
     in_summary = _in_summary(parts, hits, zone)
     rest = [hit for place, hit in enumerate(hits) if place not in in_summary]
-    facts = _facts(given, characters - (len(render(parts)) or _frames()[0]))
+    facts = _facts(given, characters - (len(render(parts)) or HEADING))
     if given.recent or given.earlier:
-        parts += _recent(given, characters - (len(render([*parts, *facts])) or _frames()[0]), rest)
+        parts += _recent(given, characters - (len(render([*parts, *facts])) or HEADING), rest)
     parts += facts
     room = characters - len(render([*parts, PromptPart("recalled", RECALLED_TITLE, "")]))
     lines, cut = fill(rest, room, zone, given.message)
@@ -172,48 +174,37 @@ def _in_summary(parts: Sequence[PromptPart], hits: Sequence[Hit], zone: ZoneInfo
     return {place for part in parts if part.name == "summary" for place in places_in(part.text, hits, zone)}
 
 
-@cache
-def _frames() -> tuple[int, dict[str, int]]:
-    """Characters of the text around all parts, and of those around each part."""
-    parts = {name: PromptPart(name, title, "") for name, title in TITLES.items()}
-    twice = {name: len(render([part, part])) for name, part in parts.items()}
-    once = {name: len(render([part])) for name, part in parts.items()}
-    return max(2 * once[name] - twice[name] for name in parts), {name: twice[name] - once[name] for name in parts}
-
-
 def _stable(given: PromptInput) -> list[PromptPart]:
     """Profile and summary, each cut independently of the message: the parts after them are assumed to use all they can get."""
-    head, frames = _frames()
-    room = max(0, given.budget * CHARACTERS_PER_TOKEN - head)
+    room = max(0, given.budget * CHARACTERS_PER_TOKEN - HEADING)
     talking = given.recent is not None or bool(given.earlier)
     texts = {"profile": harmless(given.profile), "summary": harmless(given.summary)}
-    wishes = {name: len(text) + frames[name] if text else 0 for name, text in texts.items()}
+    wishes = {name: len(text) + FRAMES[name] if text else 0 for name, text in texts.items()}
     wishes |= {"recent": room if talking else 0, "recalled": room if given.searched else 0}
     shared = shared_out(room, wishes, SHARES)
     cut = {
-        "profile": _cut_lines(texts["profile"], shared["profile"] - frames["profile"]),
-        "summary": cut_summary(texts["summary"], shared["summary"] - frames["summary"]),
+        "profile": _cut_lines(texts["profile"], shared["profile"] - FRAMES["profile"]),
+        "summary": cut_summary(texts["summary"], shared["summary"] - FRAMES["summary"]),
     }
     return [PromptPart(name, TITLES[name], text) for name, text in cut.items() if text]
 
 
 def _facts(given: PromptInput, room: int) -> list[PromptPart]:
     """Notes that bear on the message: their share of the budget at most, within the room that is left."""
-    room = min(int(given.budget * CHARACTERS_PER_TOKEN * SHARES["facts"]), room - _frames()[1]["facts"])
+    room = min(int(given.budget * CHARACTERS_PER_TOKEN * SHARES["facts"]), room - FRAMES["facts"])
     text = _cut_lines(harmless(given.facts), room)
     return [PromptPart("facts", TITLES["facts"], text)] if text else []
 
 
 def _recent(given: PromptInput, room: int, hits: Sequence[Hit]) -> list[PromptPart]:
     """The conversation so far: its share of the rest, and what the recalled lines cannot use; at most half of it for earlier sessions."""
-    _, frames = _frames()
     lines, earlier = history_lines(given.recent or (), given.zone), harmless(given.earlier)
     recalled = [line_of(hit, given.zone, given.message) for hit in hits]
     wishes = {
-        "recent": frames["recent"] + len(earlier) + 1 + sum(len(line) + 1 for line in lines),
-        "recalled": frames["recalled"] + sum(line.cost + line.heading for line in recalled) if recalled else 0,
+        "recent": FRAMES["recent"] + len(earlier) + 1 + sum(len(line) + 1 for line in lines),
+        "recalled": FRAMES["recalled"] + sum(line.cost + line.heading for line in recalled) if recalled else 0,
     }
-    share = shared_out(room, wishes, SHARES)["recent"] - frames["recent"]
+    share = shared_out(room, wishes, SHARES)["recent"] - FRAMES["recent"]
     sums = _cut_lines(earlier, share // 2 if lines else share)
     newest = "\n".join(fitting(lines, share - len(sums) - 1, newest=True))
     text = "\n".join(filter(None, (sums, newest)))

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from redis import Redis, RedisError
 
+from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.session_history import HistoryEntry, conversation_of
 from dispatcher.memory.tombstones import Forgotten
-from dispatcher.prompt.assemble import PromptRequest, assemble
+from dispatcher.prompt.assemble import assemble
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, StorageError
 from shared.release.manifest import no_release

@@ -30,7 +30,6 @@ from redis import Redis, RedisError
 from redis.exceptions import LockError
 
 from dispatcher.memory.store.events import hand_over
-from dispatcher.memory.today import FOREVER
 from dispatcher.memory.tombstones import announce, end_conversation
 from dispatcher.queue.refused import dead_letter
 from dispatcher.queue.scripts import script_text
@@ -183,7 +182,7 @@ class Consolidator:
             return
         turns = self._day.turns.of_session(chat_id, session)
         if turns:
-            self._day.summarise_session(chat_id, session, [stored.turn for stored in turns])
+            self._day.upkeep.summarise_session(chat_id, session, [stored.turn for stored in turns])
             crash_point("consolidation:summarised")
         names = [keys.session(chat_id), keys.history(chat_id), keys.size(chat_id), keys.spent(chat_id), keys.BUSY]
         names.append(keys.unconsolidated(chat_id))
@@ -230,7 +229,7 @@ class Consolidator:
         from shared.text.translations import speaking
 
         chat_id = memory.chat_id
-        recent = self._day.turns.get_recent(chat_id, FOREVER, TURNS_LOOKED_AT, now=now)
+        recent = self._day.turns.newest(chat_id, TURNS_LOOKED_AT)
         language = language_of_reminder(memory.text, [one.turn.content for one in recent if one.turn.role == "user"])
         with speaking(chosen_language(self._redis, chat_id) or language):
             text = reminder_text(said_text(memory), deadline, now, self._day.zone_of(chat_id))
@@ -244,7 +243,7 @@ class Consolidator:
 
     def _prune(self) -> None:
         self._day.schedules.prune(self._now() - SCHEDULES_KEPT_SECONDS)
-        self._day.prune(self._now() - KEPT_DAYS * SECONDS_PER_DAY)
+        self._day.upkeep.prune(self._now() - KEPT_DAYS * SECONDS_PER_DAY)
 
     def _hand_over_events(self) -> None:
         hand_over(self._day.event_outbox, self._redis)

@@ -50,7 +50,7 @@ def score(**more: Any) -> float:
     given: dict[str, Any] = {"now": NOW, "created": NOW, "accessed": None, "access_count": 0, "importance": 3} | more
     found = relevance(0.2, **given)
     assert found
-    return found.score
+    return found
 
 
 def files(*names: str) -> bool:
@@ -74,7 +74,7 @@ FEATURES: dict[str, Callable[[], bool]] = {
     and has("shared.embedding.models", "EmbeddingIdentity"),
     "one Ollama client": lambda: has("shared.embedding.ollama.server", *(f"OllamaServer.{name}" for name in ("chat", "embed", "pull"))),
     "PostgreSQL day store": lambda: depends("psycopg") and load_settings(day_store_url="postgresql://h/d").has_day_store,
-    "day store by days and range": lambda: has("dispatcher.memory.store.turns", "Turns.get_recent", "Turns.back"),
+    "day store by days and range": lambda: has("dispatcher.memory.store.turns", "Turns.newest", "Turns.back"),
     "day store by keyword": lambda: has("shared.search.day_items", "DayItems"),
     "consolidation by day": lambda: (default("session_tokens"), default("consolidation_interval")) == (50_000, 30.0),
     "APScheduler": lambda: depends("apscheduler") and has("dispatcher.queue.consolidation", "scheduled"),

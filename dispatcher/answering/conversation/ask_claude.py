@@ -22,10 +22,11 @@ from dispatcher.answering.turn import TurnInProgress
 from dispatcher.claude.client import ClaudeCli, ClaudeRequest
 from dispatcher.claude.reply import Answer
 from dispatcher.memory.cache_dropping import CacheDropper
+from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.session_history import HistoryEntry
 from dispatcher.memory.typed import tags
-from dispatcher.prompt.assemble import PromptRequest, assemble
+from dispatcher.prompt.assemble import assemble
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.message_header import framed
 from dispatcher.releases.served import ServedRelease

@@ -14,8 +14,9 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.features.dream import checks
+from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.store.whose import speaker_of
-from dispatcher.memory.typed.actions import Outcome, kind_named, sentence_only, sources_of
+from dispatcher.memory.typed.actions import Outcome, sentence_only, sources_of
 from shared.text.dates.calendar_days import end_of_day
 from shared.text.format import one_line
 from shared.turns.note_changes import Change, read_changes
@@ -182,7 +183,7 @@ class Dreaming:
         said_at = max(turn.timestamp for turn in evidence.turns)
         planned = remembering.plan(
             dream.chat_id,
-            kind_named(row.kind),
+            MemoryType(row.kind),
             row.text,
             now=said_at,
             replaced=evidence.memories,

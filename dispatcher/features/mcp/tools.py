@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from dispatcher.memory.cache_dropping import drop
 from dispatcher.memory.day.open_memory import OpenedMemory
 from dispatcher.memory.session_history import HistoryEntry, conversation_of, entry_of, history_lines
-from dispatcher.memory.today import FOREVER
 from dispatcher.memory.tombstones import hidden_by
 from shared.config.settings import Settings
 from shared.errors import HmemError, InvalidInput, SettingsError
@@ -220,7 +219,7 @@ class ChatMemory:
         turns = list(waiting)
         try:
             if self._day.wanted:
-                recent = self._day.turns.get_recent(self._chat, FOREVER, n, now=time.time())
+                recent = self._day.turns.newest(self._chat, n)
                 turns += [one.turn for one in recent]
         except HmemError as error:
             notes.append(f"no memory of the day: {error}")

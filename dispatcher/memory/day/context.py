@@ -18,6 +18,7 @@ from shared.search.types import HiddenTurns
 
 if TYPE_CHECKING:
     from dispatcher.memory.day.stores import DayStores
+    from dispatcher.memory.session_history import HistoryEntry
     from dispatcher.memory.store.memories import Memory
     from dispatcher.memory.store.summaries import SessionSummary
     from dispatcher.memory.today import DayTurns
@@ -40,20 +41,21 @@ EARLIER_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True)
-class ContextRequest:
-    """What a prompt needs from the day for one message, asked by the user `user_id` (None: nobody in particular), called `name`.
+class PromptRequest:
+    """The message that a prompt is for.
 
-    `session` is the resumed one; `count_access`: shown memories count as accessed; `now`: POSIX seconds, None for the clock.
+    `recent` is the conversation so far, None if a session has it: then `session` is its id. `count_access`: memories that are shown count as
+    accessed. `user_id` and `name`: of who asks. `now` (POSIX seconds, None for the clock): from when "last week" is counted.
     """
 
     chat_id: str
     message: str
-    session: str | None
-    deadline_seconds: float
+    recent: Sequence[HistoryEntry] | None = None
+    session: str | None = None
     count_access: bool = True
+    now: float | None = None
     user_id: str | None = None
     name: str | None = None
-    now: float | None = None
 
     @property
     def moment(self) -> float:
@@ -110,7 +112,7 @@ class ContextReader:
         self._stores, self._remembering, self._day_turns = stores, remembering, day_turns
         self._zone_of, self._counting = zone_of, counting
 
-    def read(self, request: ContextRequest, empty: DayContext) -> DayContext:
+    def read(self, request: PromptRequest, empty: DayContext) -> DayContext:
         """`empty` with what the day adds; memories and turns are read in one transaction, which has ended before anything is embedded."""
         chat_id = request.chat_id
         with self._stores.reading() as connection:
@@ -122,7 +124,7 @@ class ContextReader:
         earlier = _earlier(today.ended, request.moment - EARLIER_SECONDS)
         return replace(empty, profile=profile, earlier=earlier, facts=facts, items=today.items, known=known)
 
-    def _memories(self, request: ContextRequest, known: ChatMemories) -> tuple[str, str]:
+    def _memories(self, request: PromptRequest, known: ChatMemories) -> tuple[str, str]:
         """(what stands in every prompt of who asks, memories that bear on this message)."""
         from dispatcher.memory.store.whose import speaker_labels
         from dispatcher.memory.typed.text import noted_text, profile_text
@@ -133,7 +135,7 @@ class ContextReader:
             labels |= speaker_labels(known.memories, (request.user_id, request.name) if request.user_id else None)
         profile, there = profile_text(known.memories, request.user_id, request.name, now, zone)
         near = self._remembering.relevant(chat_id, request.message, RELEVANT, now=now, shown=there, known=known)
-        found, reminders = [memory for memory, _ in near], list[str]()
+        found, reminders = near, list[str]()
         if days := _days_to_come(request.message, now, zone):
             due = [one for one in known.memories if one.memory_id not in there and _is_due(one, days, zone)]
             found = [*due, *(one for one in found if one not in due)][: 2 * RELEVANT]
@@ -147,7 +149,7 @@ class ContextReader:
             self._counting.submit(self._count, chat_id, [memory.memory_id for memory in found], now)
         return profile, "\n".join(filter(None, (*reminders, noted_text(found, labels, now, zone), *alike)))
 
-    def _reminders(self, request: ContextRequest, days: Sequence[Span], zone: ZoneInfo) -> list[str]:
+    def _reminders(self, request: PromptRequest, days: Sequence[Span], zone: ZoneInfo) -> list[str]:
         """The reminders and scheduled questions of these days, the next to come first."""
         from dispatcher.memory.typed.text import reminder_lines
 

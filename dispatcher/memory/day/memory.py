@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 import structlog
 
-from dispatcher.memory.day.context import ContextReader, ContextRequest, DayContext, in_time
+from dispatcher.memory.day.context import ContextReader, DayContext, PromptRequest, in_time
 from dispatcher.memory.day.requests import MemoryRequests
 from dispatcher.memory.day.stores import DayStores
 from dispatcher.memory.day.upkeep import DayUpkeep
@@ -28,15 +28,7 @@ from shared.config.settings import Settings
 from shared.errors import HmemError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dispatcher.memory.session_summary import SummaryWriter
-    from dispatcher.memory.store.actions import Actions
-    from dispatcher.memory.store.event_outbox import EventOutbox
-    from dispatcher.memory.store.memories import Memories
-    from dispatcher.memory.store.schedules import Schedules
-    from dispatcher.memory.store.summaries import Summaries
-    from dispatcher.memory.store.turns import Turns
     from dispatcher.memory.today import DayTurns
     from dispatcher.memory.typed.acting_on_tags import TagActing
     from dispatcher.memory.typed.memories import Remembering
@@ -45,7 +37,6 @@ if TYPE_CHECKING:
     from shared.search.day_items import DayItems
     from shared.search.recall import DayRecall, OpenRelease
     from shared.search.types import Query, Recalled
-    from shared.turns.records import Turn
 
 log = structlog.get_logger()
 
@@ -101,18 +92,17 @@ class Questions:
         return QUIET_SECONDS if self._being_read else self._last + QUIET_SECONDS - time.monotonic()
 
 
-class DayMemory:
+class DayMemory(DayStores):
     """Thread-safe. `read_release` returns the release to read together with the day, `writer` writes session summaries."""
 
     def __init__(self, settings: Settings, read_release: ReadRelease, writer: SummaryWriter | None = None) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self.embedder = DayEmbedder(settings)
         self.forgotten = Forgotten(settings.hmem_state_dir)
         self.questions = Questions()
         self.opened = False  # or tried to
         #: A chat's time zone; a dispatcher replaces it, because a chat may choose its own (/timezone).
         self.zone_of: ZoneOf = lambda _: settings.timezone
-        self._stores = DayStores(settings)
         self._read_release, self._writer = read_release, writer
         self._pool = ThreadPoolExecutor(settings.max_concurrent_tasks, thread_name_prefix="day")
         self._counting = ThreadPoolExecutor(1, thread_name_prefix="counting")
@@ -120,32 +110,6 @@ class DayMemory:
     @property
     def wanted(self) -> bool:
         return self.settings.has_day_store
-
-    # The tables.
-
-    @property
-    def turns(self) -> Turns:
-        return self._stores.turns
-
-    @property
-    def summaries(self) -> Summaries:
-        return self._stores.summaries
-
-    @property
-    def memories(self) -> Memories:
-        return self._stores.memories
-
-    @property
-    def actions(self) -> Actions:
-        return self._stores.actions
-
-    @property
-    def schedules(self) -> Schedules:
-        return self._stores.schedules
-
-    @property
-    def event_outbox(self) -> EventOutbox:
-        return self._stores.event_outbox
 
     # Built on the tables; `renew` drops it.
 
@@ -191,7 +155,7 @@ class DayMemory:
     @cached_property
     def requests(self) -> MemoryRequests:
         return MemoryRequests(
-            self._stores,
+            self,
             self.remembering,
             self.acting,
             self.forgotten,
@@ -201,13 +165,20 @@ class DayMemory:
 
     @cached_property
     def upkeep(self) -> DayUpkeep:
-        return DayUpkeep(self._stores, self._day_turns, self.remembering, self.forgotten)
+        from dispatcher.memory.session_summary import SummaryWriter
+
+        return DayUpkeep(
+            self,
+            self._day_turns,
+            self.remembering,
+            self.forgotten,
+            self._read_release,
+            self._writer or SummaryWriter(self.settings),
+        )
 
     @cached_property
     def _reader(self) -> ContextReader:
-        return ContextReader(
-            self._stores, self.remembering, self._day_turns, lambda chat: self.zone_of(chat), self._counting
-        )
+        return ContextReader(self, self.remembering, self._day_turns, lambda chat: self.zone_of(chat), self._counting)
 
     # Opening and closing.
 
@@ -227,7 +198,7 @@ class DayMemory:
         self._counting.shutdown(wait=True)  # finish counting what was shown; the store's time limits bound the wait
         if "recall" in self.__dict__:
             self.recall.close()
-        self._stores.disconnect()
+        self.disconnect()
         self.embedder.close()
 
     def renew(self) -> None:
@@ -235,12 +206,12 @@ class DayMemory:
         for name in ("remembering", "recall", "_day_turns", "turn_texts", "acting", "requests", "upkeep", "_reader"):
             self.__dict__.pop(name, None)  # each is built on the ones before it
         self.embedder.renew()
-        self._stores.disconnect()
+        self.disconnect()
 
     # Reads for prompts and searches.
 
-    def context(self, request: ContextRequest) -> DayContext:
-        """What the day adds to a prompt, within the request's deadline."""
+    def context(self, request: PromptRequest, settings: Settings) -> DayContext:
+        """What the day adds to a prompt, within MEMORY_DEADLINE_MS."""
         try:
             tombstones = tuple(self.forgotten.of(request.chat_id))
         except HmemError as error:
@@ -248,7 +219,7 @@ class DayMemory:
         empty = DayContext(tombstones=tombstones, family=self.embedder.family)
         if not self.wanted:
             return empty
-        return in_time(self._pool, lambda: self._reader.read(request, empty), empty, request.deadline_seconds)
+        return in_time(self._pool, lambda: self._reader.read(request, empty), empty, settings.memory_deadline_ms / 1000)
 
     def items(self, chat_id: str) -> DayItems | None:
         """The chat's turns of the day, and summaries that became searchable; the same object until something changes."""
@@ -272,15 +243,3 @@ class DayMemory:
             hits = self.search(release, query).hits
         again = [hit for hit in hits if any(says_again(text, saying) for saying in hit.chunk.sayings)]
         return [one for hit in again for one in (*hit.chunk.turn_ids, *hit.also)]
-
-    # What consolidation does in addition to `upkeep`.
-
-    def summarise_session(self, chat_id: str, session: str, turns: Sequence[Turn]) -> None:
-        """Store the session's summary by the configured writer."""
-        from dispatcher.memory.session_summary import SummaryWriter
-
-        self.upkeep.summarise_session(chat_id, session, turns, self._writer or SummaryWriter(self.settings))
-
-    def prune(self, before: float) -> None:
-        """Remove turns from before that time (POSIX seconds) that are in the current release."""
-        self.upkeep.prune(before, self._read_release)

@@ -24,13 +24,13 @@ class DayStores:
     """One database and its tables. Thread-safe; StoreUnavailable if the store cannot be reached."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        self.settings = settings
 
     @cached_property
     def _database(self) -> Any:
         from dispatcher.memory.store.database import Database
 
-        return Database(self._settings.day_store_url, self._settings.hmem_state_dir)
+        return Database(self.settings.day_store_url, self.settings.hmem_state_dir)
 
     @cached_property
     def turns(self) -> Turns:

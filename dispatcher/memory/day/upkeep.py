@@ -25,8 +25,17 @@ MEMORIES_AT_ONCE = 8
 class DayUpkeep:
     """Thread-safe. StoreUnavailable if the store cannot be reached; every method may be repeated."""
 
-    def __init__(self, stores: DayStores, day_turns: DayTurns, remembering: Remembering, forgotten: Forgotten) -> None:
+    def __init__(
+        self,
+        stores: DayStores,
+        day_turns: DayTurns,
+        remembering: Remembering,
+        forgotten: Forgotten,
+        read_release: ReadRelease,
+        writer: SummaryWriter,
+    ) -> None:
         self._stores, self._day_turns, self._remembering, self._forgotten = stores, day_turns, remembering, forgotten
+        self._read_release, self._writer = read_release, writer
 
     def store_turns(self, turns: Sequence[Turn]) -> None:
         """Store turns in the day store, without those that are forgotten, even meanwhile; their vectors come later, by `embed_missing`."""
@@ -45,12 +54,12 @@ class DayUpkeep:
                 break
         self._day_turns.embed_missing(limit, may_go_on)
 
-    def summarise_session(self, chat_id: str, session: str, turns: Sequence[Turn], writer: SummaryWriter) -> None:
+    def summarise_session(self, chat_id: str, session: str, turns: Sequence[Turn]) -> None:
         """Store the session's summary, once; it replaces one that was made while the session was still going on."""
         from dispatcher.memory.store.summaries import SessionSummary
         from shared.text.format import tokens
 
-        text = writer.write(turns)
+        text = self._writer.write(turns)
         times, turn_ids = [turn.timestamp for turn in turns], tuple(turn.turn_id for turn in turns)
         size = sum(tokens(turn.content) for turn in turns)
         summaries = self._stores.summaries
@@ -63,9 +72,9 @@ class DayUpkeep:
         earlier = [one for one in summaries.containing(chat_id, turn_ids[:1]) if one.session == session]
         summaries.remove(chat_id, [one.summary_id for one in earlier if set(one.turn_ids) < set(turn_ids)])
 
-    def prune(self, before: float, read_release: ReadRelease) -> None:
+    def prune(self, before: float) -> None:
         """Remove older turns that are in the current release, and records of actions whose task cannot be repeated."""
         self._stores.actions.prune(time.time() - ACTIONS_KEPT_SECONDS)
-        with read_release() as release:
+        with self._read_release() as release:
             if release is not None:
                 self._stores.turns.prune(before, release.holds)

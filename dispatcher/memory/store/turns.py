@@ -33,16 +33,15 @@ from shared.text.format import storable
 from shared.turns.records import Turn
 from shared.turns.speakers import Speaker
 
-_DAY_SECONDS = 86_400.0
 _CHANGES = "turns_changed"
 _COLUMNS = [column for column in turns.c if column.name != "turn_no"]
 _LIGHT = [sa.null().label(column.name) if column.name == "embedding" else column for column in _COLUMNS]
 _IN_TIME = (turns.c.timestamp, turns.c.turn_no)
 _NEWEST_FIRST = [column.desc() for column in _IN_TIME]
 #: Built once, because it is used for every message that follows another.
-_RECENT = (
+_NEWEST = (
     sa.select(*_COLUMNS)
-    .where(turns.c.chat_id == sa.bindparam("chat"), turns.c.timestamp >= sa.bindparam("since"))
+    .where(turns.c.chat_id == sa.bindparam("chat"))
     .order_by(*_NEWEST_FIRST)
     .limit(sa.bindparam("most"))
 )
@@ -81,13 +80,11 @@ class Turns:
             # One order for every writer: two that lock the same chats never wait for each other.
             return sum(_store_chat(own_connection, chat_id, by_chat[chat_id]) for chat_id in sorted(by_chat))
 
-    def get_recent(
-        self, chat_id: str, days: float, limit: int, *, now: float, connection: Connection | None = None
-    ) -> list[StoredTurn]:
-        """The newest `limit` turns of the last `days` days (also those dated in the future), oldest first."""
-        asked = {"chat": checked_chat(chat_id), "since": now - days * _DAY_SECONDS, "most": max(0, limit)}
+    def newest(self, chat_id: str, limit: int, connection: Connection | None = None) -> list[StoredTurn]:
+        """The newest `limit` turns, oldest first."""
+        asked = {"chat": checked_chat(chat_id), "most": limit}
         with self._database.joined(connection, writes=False) as reading:
-            return [_stored(row) for row in own(reading.execute(_RECENT, asked), chat_id)][::-1]
+            return [_stored(row) for row in own(reading.execute(_NEWEST, asked), chat_id)][::-1]
 
     def back(self, chat_id: str, since: float | None = None, until: float | None = None) -> Iterator[Turn]:
         """The chat's turns with since <= time < until (POSIX seconds; None is no bound), the newest first, some at a time."""

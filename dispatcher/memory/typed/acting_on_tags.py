@@ -8,8 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dispatcher.memory.relevance import coverage
+from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.store.whose import is_own, is_own_or_shared, speaker_of
-from dispatcher.memory.typed.actions import Acting, Outcome, kind_named, sentence_only
+from dispatcher.memory.typed.actions import Acting, Outcome, sentence_only
 from dispatcher.memory.typed.matching import MemoryMatch
 from dispatcher.memory.typed.sentences import (
     DONE,
@@ -86,7 +87,7 @@ class TagActing(Acting):
         whose = {} if _is_of_another(tag.options.get("ABOUT"), task) else speaker_of(task)
         planned = self._remembering.plan(
             task.chat_id,
-            kind_named(kind),
+            MemoryType(kind),
             tag.text,
             now=now,
             replaced=[replaced] if replaced else (),
@@ -117,20 +118,22 @@ class TagActing(Acting):
         return next((one for one in valid if one.number == number and one.type in kinds), None)
 
     def _reminding(self, task: Task, tag: Tag, now: float) -> Effect:
-        from dispatcher.memory.typed.scheduling import add_reminder, read_tag
+        from dispatcher.memory.dates.schedule_dates import read_when
+        from dispatcher.memory.store.schedules import ScheduleKind
+        from dispatcher.memory.typed.scheduling import add_schedule, new_schedule
 
         if self._schedules is None:
             return sentence_only(tr("I cannot set reminders here."))
         table, zone = self._schedules, self._zone_of(task.chat_id)
+        when, every = tag.options.get("WHEN", ""), tag.options.get("EVERY", "")
         try:
-            due = read_tag(tag, now, zone)
+            if not when and not every:
+                raise InvalidInput(tr("it has no date (WHEN)."))
+            due = read_when(when, now, zone, every)
+            new = new_schedule(task, ScheduleKind.REMINDER, tag.text, due, now, zone, from_turn=True)
         except InvalidInput as error:
             return sentence_only(tr("I set no reminder: {reason}").format(reason=error))
-
-        def effect(connection: Connection) -> Outcome:
-            return Outcome(add_reminder(table, task, tag.text, due, now, zone, connection))
-
-        return effect
+        return lambda connection: Outcome(add_schedule(table, new, connection))
 
     def _match(self, answer: AnswerTags, tag: Tag, kinds: Collection[str] | None) -> MemoryMatch:
         """What the person means: a number that was shown, else what the words match: their own and the chat's first; those of others only where

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.store.whose import speaker_of
-from dispatcher.memory.typed.duplicates import Draft, store_drafts
 from dispatcher.memory.typed.memories import GroundMoved
 from dispatcher.memory.typed.sentences import (
     CORRECTED,
@@ -95,7 +95,7 @@ class Acting:
         """`/memory add`, and `hmem memory add` with `more`: deadline (POSIX seconds), importance (1 to 5), priority."""
 
         def plan() -> Effect:
-            planned = self._remembering.plan(task.chat_id, kind_named(kind), text, now=now, **speaker_of(task), **more)
+            planned = self._remembering.plan(task.chat_id, MemoryType(kind), text, now=now, **speaker_of(task), **more)
 
             def effect(connection: Connection) -> Outcome:
                 memory, new = self._remembering.carry_out(planned, connection)
@@ -131,15 +131,6 @@ class Acting:
             return effect
 
         return self.once(task, 0, "correct", plan, now)
-
-    def store_all(self, task: Task, drafts: Sequence[Draft], now: float) -> None:
-        """Store new memories, all or none: one batch of an imported file."""
-
-        def effect(connection: Connection) -> Outcome:
-            store_drafts(self._memories, task.chat_id, drafts, connection)
-            return Outcome()
-
-        self.once(task, 0, "import", lambda: effect, now)
 
     def done(self, task: Task, number: int, now: float) -> Outcome:
         """`hmem memory done N`."""
@@ -253,9 +244,3 @@ def tombstone_id(memory: Memory, task_id: str, number: int) -> str:
     if len(mark) + len(task_id) > LONGEST_ID:
         return mark + hashlib.sha256(task_id.encode()).hexdigest()[:32]
     return mark + task_id
-
-
-def kind_named(name: str) -> Any:
-    from dispatcher.memory.store.memories import MemoryType
-
-    return MemoryType(name)

@@ -6,18 +6,18 @@ match of a search text (matching.py) for `[DONE:]` and `[FORGET:]`.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cachetools import LRUCache
 
 from dispatcher.memory.embedder import packed, unpacked
-from dispatcher.memory.relevance import Relevance, relevance
+from dispatcher.memory.relevance import relevance
 from dispatcher.memory.typed.chat_memories import ChatMemories, marks_of
 from dispatcher.memory.typed.matching import MemoryMatch, clause_of, matching
 from shared.embedding.known_models import likeness
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dispatcher.memory.embedder import DayEmbedder
     from dispatcher.memory.store.memories import Memories, Memory, MemoryType
     from dispatcher.memory.tombstones import Forgotten
-    from dispatcher.memory.typed.duplicates import Draft, Verdict
+    from dispatcher.memory.typed.duplicates import Verdict
     from shared.embedding.models import Vectors
 
 #: Figures of 40 invented memories of one person, with the shipped model.
@@ -140,24 +140,29 @@ class Remembering:
         kind: MemoryType,
         given: Sequence[tuple[str, float | None, dict[str, Any]]],
         user: str | None = None,
-    ) -> list[Draft]:
-        """Those of `given` (text, creation time in POSIX seconds or None, further columns) that are new or have a new wording; stores nothing.
+    ) -> list[Memory]:
+        """Those of `given` (text, creation time in POSIX seconds or None, further columns) that no memory says in the same words, each once; stores
+        nothing. What was replaced is new again if it was said later. All of them were said by this user (None: the whole chat's)."""
+        from dispatcher.memory.typed.duplicates import spoken_words
 
-        All of them were said by this user (None: the whole chat's)."""
-        from dispatcher.memory.typed.duplicates import Entry, drafted
-
-        vectors = self._embedder.statements([text for text, *_ in given])
         known = self.of_chat(chat_id)
-        among, rows = self._valid(known, kind, user)
-        replaced = [
-            one for one in known.shown if one.type == kind and one.user_id == user and one.memory_id in known.superseded
+        until: dict[tuple[str, ...], float] = {}  # words → when what they say was replaced
+        for one in known.shown:
+            if one.type == kind and one.user_id == user:
+                replaced = one.memory_id in known.superseded
+                end = (one.superseded_at or one.created) if replaced else math.inf
+                until |= {words: max(end, until.get(words, 0.0)) for words in map(spoken_words, one.texts)}
+        new = []
+        for text, created, more in given:
+            words = spoken_words(text)
+            if words not in until or (created is not None and created > until[words]):
+                until[words] = math.inf
+                new.append((text, time.time() if created is None else created, more))
+        vectors = self._embedder.statements([text for text, *_ in new])
+        return [
+            self.made(chat_id, kind, text, vector, created, more)
+            for (text, created, more), vector in zip(new, vectors, strict=True)
         ]
-        entries = []
-        for (text, made_at, more), vector in zip(given, vectors, strict=True):
-            created = time.time() if made_at is None else made_at
-            make = partial(self.made, chat_id, kind, text, vector, created, more)
-            entries.append(Entry(text, created, made_at is not None, None if rows is None else vector, make))
-        return drafted(entries, [known.every[at] for at in among], rows, self._embedder.family, replaced)
 
     def made(
         self, chat_id: str, kind: MemoryType, text: str, vector: Vectors | None, created: float, more: dict[str, Any]
@@ -206,7 +211,7 @@ class Remembering:
         now: float,
         shown: Collection[int] = (),
         known: ChatMemories | None = None,
-    ) -> list[tuple[Memory, Relevance]]:
+    ) -> list[Memory]:
         """Memories that are relevant to a question, best first, without those in `shown` (ids); `known`: the chat's, if they were just read."""
         known, vector = known or self.of_chat(chat_id), self._embedder.query(query)
         alone = known.vectors is None or vector is None
@@ -216,7 +221,7 @@ class Remembering:
             cosines = likeness(known.vectors @ vector, self._embedder.family)
             for at in (cosines >= SHOWN_LIKENESS).nonzero()[0].tolist():
                 near[at] = max(near.get(at, 0.0), float(cosines[at]))
-        found: list[tuple[Memory, Relevance]] = []
+        found: list[tuple[float, Memory]] = []
         for at in sorted(near, key=lambda at: (-near[at], at)):
             memory = known.every[at]
             if len(found) == 2 * limit:
@@ -232,8 +237,8 @@ class Remembering:
                 importance=memory.importance,
             )
             if scored:
-                found.append((memory, scored))
-        return sorted(found, key=lambda pair: -pair[1].score)[:limit]
+                found.append((scored, memory))
+        return [memory for _, memory in sorted(found, key=lambda pair: -pair[0])[:limit]]
 
     def match(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from dispatcher.memory.dates.schedule_dates import DueTime, read_when
+from dispatcher.memory.dates.schedule_dates import DueTime
 from dispatcher.memory.dates.wall_clock import RepeatRule, exact_text
 from dispatcher.memory.store.schedules import Schedule, ScheduleKind
 from shared.errors import InvalidInput
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from dispatcher.memory.store.schedules import Schedules
-    from dispatcher.memory.typed.tags import Tag
     from shared.turns.records import Task
 
 #: The longest text of a schedule, and the longest that a list shows of it. Characters.
@@ -37,14 +36,6 @@ CONFIRMED = {
     ),
 }
 LISTED = later("{number}. {text} ({when})"), later("{number}. {text} ({when}, then {rule} at {clock})")
-
-
-def read_tag(tag: Tag, now: float, zone: ZoneInfo) -> DueTime:
-    """When the reminder of a tag is due; InvalidInput if that is no date to come."""
-    when, every = tag.options.get("WHEN", ""), tag.options.get("EVERY", "")
-    if not when and not every:
-        raise InvalidInput(tr("it has no date (WHEN)."))
-    return read_when(when, now, zone, every)
 
 
 def new_schedule(
@@ -73,15 +64,6 @@ def add_schedule(table: Schedules, new: Schedule, connection: Connection) -> str
     if table.count(new.chat_id, connection) >= MOST_SCHEDULES:
         return tr(TOO_MANY).format(most=MOST_SCHEDULES)
     return confirmed_text(table.add(new, connection))
-
-
-def add_reminder(
-    table: Schedules, task: Task, text: str, due: DueTime, now: float, zone: ZoneInfo, connection: Connection
-) -> str:
-    """What a tag asks for."""
-    return add_schedule(
-        table, new_schedule(task, ScheduleKind.REMINDER, text, due, now, zone, from_turn=True), connection
-    )
 
 
 def confirmed_text(one: Schedule) -> str:

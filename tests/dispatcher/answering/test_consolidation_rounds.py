@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from dispatcher.memory import embedder
+from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.store.summaries import SessionSummary
-from dispatcher.prompt.assemble import PromptRequest, assemble
+from dispatcher.prompt.assemble import assemble
 from dispatcher.prompt.context import Context
 from dispatcher.queue import consolidation
 from dispatcher.queue.consolidation import MOST_TRIES, Consolidator
@@ -66,7 +67,7 @@ def test_an_embedder_that_is_down_costs_vectors_only(world: World, monkeypatch: 
             api.faults = []
             consolidator.round()
             consolidator.round()
-        vectors = {one.turn.task_id: one.embedding for one in day.turns.get_recent(CHAT, 1e12, 10, now=0.0)}
+        vectors = {one.turn.task_id: one.embedding for one in day.turns.newest(CHAT, 10)}
         assert all(vectors.values()), "what failed was asked for again"
         assert len(vectors) == 4
 
@@ -154,7 +155,7 @@ def test_turns_get_their_vectors_when_nobody_asks_and_are_found_by_words_until_t
     day, consolidator = consolidating
 
     def vectors() -> dict[str, bool]:
-        return {one.turn.task_id: one.embedding is not None for one in day.turns.get_recent(CHAT, 1e12, 10, now=0.0)}
+        return {one.turn.task_id: one.embedding is not None for one in day.turns.newest(CHAT, 10)}
 
     waiting(world, "t1", "My daughter's recital is in the Saint Cecilia chapel.")
     with day.questions.reading():

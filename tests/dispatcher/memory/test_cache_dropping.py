@@ -18,9 +18,10 @@ from typing import Any
 import pytest
 
 from dispatcher.memory.cache_dropping import CacheDropper
+from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import raise_mark
-from dispatcher.prompt.assemble import PromptRequest, assemble
+from dispatcher.prompt.assemble import assemble
 from dispatcher.releases.served import ServedRelease
 from shared.turns.records import Task, Turn
 from shared.wire import keys
@@ -33,7 +34,7 @@ from tests.support.world import REPOSITORY, World
 NO_WORDS = {
     "shared/search/lookup.py:_terms_of_each": "the terms of words in tables of ours", "shared/text/language.py:_model": "the model of languages",
     "shared/embedding/local/embedder.py:_shared": "the embedder", "shared/vectors/qdrant/server.py:_trusted": "certificates",
-    "dispatcher/prompt/budget.py:_frames": "sizes of templates", "dispatcher/memory/store/rows.py:_entering": "a statement",
+    "dispatcher/memory/store/rows.py:_entering": "a statement",
     "dispatcher/memory/store/turns.py:_upsert": "a statement", "shared/text/dates/calendar_words.py:_whole": "patterns, by the tables' own words",
     "shared/text/dates/named_times.py:rules": "rules, by language", "shared/text/translations/__init__.py:_catalog": "our own texts",
     "dispatcher/features/web/render.py:environment": "templates",
@@ -51,7 +52,8 @@ def test_every_cache_of_words_is_one_that_can_be_emptied() -> None:
     found = set()
     for package in ("dispatcher", "shared"):  # a night is a process of its own, which ends
         for path in sorted((REPOSITORY / package).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            text = path.read_text(encoding="utf-8")
+            for node in ast.walk(ast.parse(text)) if "cache" in text else ():
                 made = [ast.unparse(one).partition("(")[0] for one in getattr(node, "decorator_list", ())]
                 if isinstance(node, ast.FunctionDef) and {"cache", "lru_cache"} & {
                     one.rpartition(".")[2] for one in made

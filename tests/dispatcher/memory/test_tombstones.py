@@ -13,9 +13,10 @@ from typing import cast
 import pytest
 from redis import Redis
 
+from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.tombstones import Forgotten, announce
-from dispatcher.prompt.assemble import PromptRequest, assemble
+from dispatcher.prompt.assemble import assemble
 from dispatcher.prompt.context import Context
 from shared.errors import StorageError
 from shared.turns.records import Tombstone, Turn

@@ -12,12 +12,13 @@ import pytest
 
 from dispatcher.chat_data.forget.layers.store import StoreLayer
 from dispatcher.chat_data.forget.request import ForgetRequest, Scope
+from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.typed.tags import AnswerTags
 from dispatcher.memory.typed.tags import parse as tags_of
 from dispatcher.memory.withholding import clauses, hidden_with, parts, says
-from dispatcher.prompt.assemble import PromptRequest, assemble
+from dispatcher.prompt.assemble import assemble
 from shared.config.settings import load_settings
 from shared.turns.records import Task, Tombstone, Turn
 from tests.support.world import World
@@ -99,7 +100,7 @@ def test_to_forget_a_detail_leaves_the_rest_of_its_message(day: DayMemory) -> No
     assert "Blum" not in context
     for kept in ("Linden school", "river Leie", "weather in Ostend is fine", "What a nice school!"):
         assert kept in context, kept
-    stored = {one.turn.turn_id: one.turn.content for one in day.turns.get_recent(CHAT, 9, 99, now=time.time())}
+    stored = {one.turn.turn_id: one.turn.content for one in day.turns.newest(CHAT, 99)}
     assert not any("Blum" in content for content in stored.values())
     assert all(name.startswith("rest-") for name in stored)
     (school,) = day.memories.list(CHAT)
@@ -116,9 +117,7 @@ def test_who_forgets_the_message_itself_forgets_what_was_left_of_it(day: DayMemo
     act(day, f"[REMEMBER CODE: {TEACHER_FACT}]\n[REMEMBER CODE: {SCHOOL_FACT}]", "t1", SCHOOL)
     act(day, "[FORGET CODE: the teacher's name]", "t3", "forget the teacher's name")
     act(day, "[FORGET CODE: the Linden school]", "t4")
-    left = {
-        one.turn.turn_id for one in day.turns.get_recent(CHAT, 9, 99, now=time.time()) if "Leie" in one.turn.content
-    }
+    left = {one.turn.turn_id for one in day.turns.newest(CHAT, 99) if "Leie" in one.turn.content}
     assert left
     stone = Tombstone("e", CHAT, time.time(), turn_ids=frozenset({"t1:user"}), erase=True)
     with closing(StoreLayer(day.settings)) as layer:
@@ -155,7 +154,7 @@ def test_a_task_that_forgets_again_changes_nothing(day: DayMemory) -> None:
     act(day, f"[REMEMBER CODE: {TEACHER_FACT}]", "t1", SCHOOL)
     for _ in range(2):
         act(day, "[FORGET CODE: Tom's teacher]", "t3")
-        left = sorted(one.turn.content for one in day.turns.get_recent(CHAT, 9, 99, now=time.time()))
+        left = sorted(one.turn.content for one in day.turns.newest(CHAT, 99))
         assert len(left) == 3
     assert len(day.forgotten.of(CHAT)) == 1
 

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import pytest
 
+from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.session_history import HistoryEntry
 from dispatcher.memory.tombstones import Forgotten
-from dispatcher.prompt.assemble import PromptRequest
 from dispatcher.prompt.budget import PromptInput, compose
 from dispatcher.prompt.context import Context
 from shared.config.settings import load_settings

@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import closing, nullcontext
 from datetime import datetime
 
+from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.schedules import Schedule, ScheduleKind
-from dispatcher.prompt.assemble import PromptRequest, assemble
+from dispatcher.prompt.assemble import assemble
 from shared.turns.records import Task, Turn
 from tests.support.day.acting import BERLIN
 from tests.support.world import World

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 
-from dispatcher.prompt.assemble import PromptRequest
+from dispatcher.memory.day.context import PromptRequest
 from dispatcher.prompt.budget import PromptInput, compose
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.recalled_part import EXCERPT
@@ -104,40 +103,31 @@ def test_further_passages_of_a_turn_come_after_all_others() -> None:
 # Through the night.
 
 
-@contextmanager
-def released(world: World) -> Iterator[OpenRelease]:
-    world.night()
-    with closing(OpenRelease(world.settings(), (world.memory_dir / "current").resolve())) as release:
-        yield release
-
-
-def test_a_real_release_gives_the_newer_date_first_and_code_as_it_was_said(light: World) -> None:
+def test_a_real_release_gives_the_newer_date_first_code_as_it_was_said_and_one_passage_of_a_long_answer(
+    light: World,
+) -> None:
     light.say("t1", "The deadline of the first sprint is 1 April.", timestamp=NOW, name="Ann")
     light.say("t2", "The deadline of the first sprint moved to 5 April.", timestamp=NOW + 3 * DAY, name="Ann")
     light.say("t3", f"The script:\n```\n{SCRIPT}\n```", role="asst", timestamp=NOW + 4 * DAY)
+    light.say("c1", "My cistern in the attic froze twice this winter.", timestamp=NOW, chat_id="77")
+    long = f"{FILLING * 3}The cistern in the attic froze because the lagging is thin. {FILLING * 3}"
+    light.say("c1", long, role="asst", timestamp=NOW + 5, chat_id="77")
+    for number in range(60):
+        words = " ".join(f"w{number}x{place}" for place in range(40))
+        light.say(f"n{number}", f"Note {number} on the attic: {words}", timestamp=NOW + DAY + number, chat_id="77")
+    light.night()
     plain = light.settings(memory_summary=False)
-    with released(light) as release:
+    with closing(OpenRelease(light.settings(), (light.memory_dir / "current").resolve())) as release:
         context = assembled(PromptRequest("9912", "When is the deadline of the first sprint?"), plain, release)
         code = assembled(PromptRequest("9912", "Give me the script to freeze again"), plain, release)
+        short = light.settings(memory_tokens=500, memory_summary=False)
+        cistern = assembled(PromptRequest("77", "Why did my cistern freeze?"), short, release)
     assert [line for line in lines(context) if "sprint" in line or line[0] != "-"][:4] == [
         "12 February 2024", "- Ann: The deadline of the first sprint moved to 5 April.",
         "9 February 2024", "- Ann: The deadline of the first sprint is 1 April.",
     ]  # fmt: skip
     assert "|     if days > 2:\n|\n|         return" in code.text
-
-
-def test_a_real_release_gives_one_passage_of_a_long_answer(light: World) -> None:
-    light.say("t1", "My cistern in the attic froze twice this winter.", timestamp=NOW)
-    long = f"{FILLING * 3}The cistern in the attic froze because the lagging is thin. {FILLING * 3}"
-    light.say("t1", long, role="asst", timestamp=NOW + 5)
-    for number in range(60):
-        words = " ".join(f"w{number}x{place}" for place in range(40))
-        light.say(f"n{number}", f"Note {number} on the attic: {words}", timestamp=NOW + DAY + number)
-    plain = light.settings(memory_tokens=500, memory_summary=False)
-    with released(light) as release:
-        context = assembled(PromptRequest("9912", "Why did my cistern freeze?"), plain, release)
-    told = [line for line in lines(context) if "cistern" in line]
-    assert told[0] == "- user: My cistern in the attic froze twice this winter."
-    assert "The cistern in the attic froze because the lagging is thin." in told[1]
-    assert len(told) == 2
-    assert len(told[1]) < EXCERPT + 40
+    asked, told = (line for line in lines(cistern) if "cistern" in line)
+    assert asked == "- user: My cistern in the attic froze twice this winter."
+    assert "The cistern in the attic froze because the lagging is thin." in told
+    assert len(told) < EXCERPT + 40

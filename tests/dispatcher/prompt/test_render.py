@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dispatcher.prompt.budget import RECALLED_TITLE, TITLES, PromptInput, compose
 from dispatcher.prompt.context import Context
-from dispatcher.prompt.render import PromptPart, render, render_message
+from dispatcher.prompt.render import PromptPart, render_message
 from shared.search.types import Hit, Recalled
 from shared.text.marks import harmless
 from tests.support.day.prompts import NOW, PROPERTY, RECORD, SUMMARY, UTC, composed, hit, odd_text, said
@@ -79,13 +79,6 @@ def test_the_rendered_text_is_exactly_this() -> None:
         f'{RECALLED_TITLE}\n<record id="{ids[1]}">\n'
         f'9 February 2024\n- anna (answering "what is it?"): the code is 4711\n</record id="{ids[1]}">',
     ]
-
-
-def test_templates_and_markup_in_memory_stay_text() -> None:
-    odd = "{{ 7 * 7 }} {% for x in y %} a &lt; b &amp; {# no #}"
-    assert composed([hit(odd)]).text.count(odd) == 1
-    assert render([PromptPart("summary", "title", odd)]).count(odd) == 1
-    assert render([]) == ""
 
 
 def test_the_newest_of_the_conversation_fits_in_order_and_one_line_each() -> None:

@@ -7,8 +7,6 @@ import shutil
 from contextlib import closing
 from typing import Any
 
-import pytest
-
 from shared.release.manifest import LEXICAL
 from shared.search.recall import OpenRelease
 from tests.support.world import World
@@ -22,29 +20,22 @@ def asked(world: World, backend: str, message: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(("backend", "hits"), [("summary", 0), ("none", 1)])
-def test_what_is_switched_off_on_purpose_is_no_fault(light: World, backend: str, hits: int) -> None:
+def test_what_is_switched_off_on_purpose_is_no_fault(light: World) -> None:
     light.say("t1", SAID)
     light.night()
-    found = asked(light, backend, "what does the display of the boiler show?")
-    assert (found["degraded"], len(found["hits"])) == ([], hits)
-    assert SAID in found["text"]
-    assert [part["name"] for part in found["parts"]] == ["summary"], "what it tells is not told twice"
-    status = light.status(MEMORY_BACKEND=backend, check=False)
-    assert f"(MEMORY_BACKEND={backend})" in status.stdout
-    doctor = json.loads(light.command("hmem", "doctor", "--json", MEMORY_BACKEND=backend, check=False).stdout)
-    assert f"MEMORY_BACKEND={backend}: " in json.dumps(doctor)
-
-
-def test_nothing_of_the_index_is_opened(light: World) -> None:
-    light.say("t1", SAID)
-    light.night()
+    for backend, hits in (("summary", 0), ("none", 1)):
+        found = asked(light, backend, "what does the display of the boiler show?")
+        assert (found["degraded"], len(found["hits"])) == ([], hits)
+        assert SAID in found["text"]
+        assert [part["name"] for part in found["parts"]] == ["summary"], "what it tells is not told twice"
+        doctor = json.loads(light.command("hmem", "doctor", "--json", MEMORY_BACKEND=backend, check=False).stdout)
+        assert f"MEMORY_BACKEND={backend}: " in json.dumps(doctor)
     release = (light.memory_dir / "current").resolve()
     copy = light.root / "copy" / release.name
     shutil.copytree(release, copy)
     shutil.rmtree(copy / LEXICAL)
     with closing(OpenRelease(light.settings(memory_backend="summary"), copy)) as opened:
         assert SAID in (opened.summary("9912") or "")
-        assert opened.text_missing is None
+        assert opened.text_missing is None, "nothing of the index is opened"
         opened.open_texts()
         assert opened.text_missing, "whoever asks for the texts is told"

@@ -13,9 +13,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from dispatcher.answering.commands.explanation import why_record, why_text
-from dispatcher.memory.day.context import DayContext
+from dispatcher.memory.day.context import DayContext, PromptRequest
 from dispatcher.memory.tombstones import Forgotten
-from dispatcher.prompt.assemble import PromptRequest, prompt_input
+from dispatcher.prompt.assemble import prompt_input
 from dispatcher.prompt.budget import compose, hits_for
 from dispatcher.prompt.context import Context
 from shared.ranking.injection import Decision, Evidence, decide, may_be_foreign, read_message

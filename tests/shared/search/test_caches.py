@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
-from dispatcher.memory.day.context import DayContext
+from dispatcher.memory.day.context import DayContext, PromptRequest
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.store.summaries import SessionSummary
-from dispatcher.prompt.assemble import PromptRequest, day_request
 from shared.config.settings import load_settings
 from shared.search import lexical
 from shared.search.lexical import LexicalIndex, build
@@ -56,7 +55,7 @@ def said(task: str, chat: str = "1", session: str = "s", content: str = "the boi
 
 
 def context_of(day: DayMemory, session: str | None) -> DayContext:
-    return day.context(day_request(PromptRequest("1", "boiler", session=session), day.settings))
+    return day.context(PromptRequest("1", "boiler", session=session), day.settings)
 
 
 def test_the_day_is_read_again_only_when_it_changed_and_made_again_only_what_is_new(day: DayMemory) -> None:
@@ -90,7 +89,7 @@ def test_a_context_reads_the_store_once(day: DayMemory) -> None:
     day.upkeep.store_turns([said("t1")])
     day.remembering.add("1", MemoryType.FACT, "the boiler is old", now=NOW)
     day.summaries.store(SessionSummary("1", "s", "They spoke of it.", NOW, NOW, NOW, ("t1:user",), tier="long"))
-    event.listen(day._stores._database._ready(), "before_cursor_execute", note)
+    event.listen(day._database._ready(), "before_cursor_execute", note)
     assert "boiler is old" in context_of(day, "s").profile
     assert statements.count("BEGIN") == 1
     assert statements.count("SELECT") == len(statements) - 1 == 5, "revisions, memories, turns, summaries by both tiers"

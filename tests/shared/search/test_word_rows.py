@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.prompt.assemble import PromptRequest, day_request
 from shared.ranking.scoring import Question, words_share
 from shared.turns.records import Task, Turn
 from tests.support.samples import posting
@@ -65,10 +65,7 @@ def test_a_question_in_the_chat_finds_a_memory_by_its_words_without_an_embedder(
         day.open()
         for number in range(60):
             day.acting.add(Task(f"k{number}", "9912", ""), f"Fact number {number} of word{number} is kept here", NOW)
-        assert (
-            "of word7 is kept"
-            in day.context(day_request(PromptRequest("9912", "tell me about word7"), day.settings)).facts
-        )
+        assert "of word7 is kept" in day.context(PromptRequest("9912", "tell me about word7"), day.settings).facts
 
 
 @pytest.mark.slow

@@ -9,9 +9,10 @@ from zoneinfo import ZoneInfo
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.session_history import HistoryEntry
-from dispatcher.prompt.assemble import PromptRequest, assemble
+from dispatcher.prompt.assemble import assemble
 from dispatcher.prompt.budget import PromptInput, compose
 from dispatcher.prompt.context import Context
 from shared.config.settings import Settings
@@ -19,7 +20,7 @@ from shared.search.recall import OpenRelease
 from shared.search.types import Hit, Recalled
 from shared.turns.chunk import Chunk
 
-PROPERTY = settings(max_examples=60, deadline=None)
+PROPERTY = settings(max_examples=25, deadline=None)
 UTC = ZoneInfo("UTC")
 NOW = 1_707_500_000.0
 SUMMARY = "\n".join(f"- anna: line {n} of the summary says something" for n in range(200))

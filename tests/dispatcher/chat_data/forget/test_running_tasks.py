@@ -112,7 +112,7 @@ def test_consolidation_brings_nothing_back(light: World, monkeypatch: pytest.Mon
     day.upkeep.store_turns([turn])
     assert list(day.turns.every()) == []
     day.turns.store([StoredTurn(turn)])
-    day.summarise_session(CHAT, "s", [turn])
+    day.upkeep.summarise_session(CHAT, "s", [turn])
     assert list(day.summaries.every()) == []
     tag = Tag(1, TagKind.REMEMBER, CANARIES[0])
     task = Task("t", CHAT, CANARIES[0])

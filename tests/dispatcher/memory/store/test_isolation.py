@@ -27,7 +27,7 @@ def test_a_chat_sees_only_itself_whatever_its_name(database: Database) -> None:
         memories.add(chat, fact(f"secret of {chat}", chat, embedding=b"v", embedding_model="m"))
         summaries.store(summary("t:user", chat=chat))
     for chat in ODD_CHATS:
-        for found in (turns.get_recent(chat, 9, 99, now=NOW), turns.of_session(chat, "s")):
+        for found in (turns.newest(chat, 99), turns.of_session(chat, "s")):
             assert contents(found) == [f"secret of {chat}"]
         assert [one.content for one in turns.back(chat)] == [f"secret of {chat}"]
         assert [(one.text, one.number) for one in memories.list(chat)] == [(f"secret of {chat}", 1)]

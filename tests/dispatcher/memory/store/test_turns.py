@@ -19,7 +19,7 @@ def test_a_turn_comes_back_as_it_was_stored(database: Database) -> None:
         embedding=b"\0\1", embedding_model="m",
     )  # fmt: skip
     assert turns.store([whole]) == 1
-    (found,) = turns.get_recent("-100123", 1, 10, now=2)
+    (found,) = turns.newest("-100123", 10)
     assert found == whole
     assert found.turn.extra == {"x": [1, "\ud800"]}
 
@@ -29,7 +29,7 @@ def test_storing_again_replaces_and_counts_only_what_is_new(database: Database) 
     assert turns.store([said("a"), said("b"), said("a", role="asst")]) == 3
     assert turns.store([said("a", "changed", session="later"), said("c")]) == 1
     assert turns.store([]) == 0
-    assert sorted(contents(turns.get_recent("1", 1, 10, now=NOW))) == ["changed", "hello", "hello", "hello"]
+    assert sorted(contents(turns.newest("1", 10))) == ["changed", "hello", "hello", "hello"]
     assert turns.ids("1") == {"a:user": "later", "b:user": None, "a:asst": None, "c:user": None}
 
 
@@ -37,20 +37,19 @@ def test_a_vector_stays_with_its_text_only(database: Database) -> None:
     turns = Turns(database)
     turns.store([said("a", embedding=b"v", embedding_model="m")])
     turns.store([said("a", session="s")])
-    assert turns.get_recent("1", 1, 1, now=NOW)[0].embedding == b"v"
+    assert turns.newest("1", 1)[0].embedding == b"v"
     turns.store([said("a", "another text")])
-    assert turns.get_recent("1", 1, 1, now=NOW)[0].embedding is None
-    assert turns.get_recent("1", 1, 1, now=NOW)[0].embedding_model is None
+    assert turns.newest("1", 1)[0].embedding is None
+    assert turns.newest("1", 1)[0].embedding_model is None
 
 
 def test_recent_turns_are_the_newest_in_the_order_of_time(database: Database) -> None:
     turns = Turns(database)
     turns.store([said(f"t{n}", str(n), at=NOW - n * DAY) for n in range(10)])
-    assert contents(turns.get_recent("1", 7, 3, now=NOW)) == ["2", "1", "0"]
-    assert contents(turns.get_recent("1", 7, 99, now=NOW)) == ["7", "6", "5", "4", "3", "2", "1", "0"]
-    assert turns.get_recent("1", 7, 0, now=NOW) == []
+    assert contents(turns.newest("1", 3)) == ["2", "1", "0"]
+    assert turns.newest("1", 0) == []
     turns.store([said("q", "question", at=NOW + 5), said("r", "answer", at=NOW + 5)])  # one clock reading: as they came
-    assert contents(turns.get_recent("1", 1, 2, now=NOW)) == ["question", "answer"]
+    assert contents(turns.newest("1", 2)) == ["question", "answer"]
 
 
 def test_nul_and_lone_surrogates_become_the_replacement_character(database: Database) -> None:
@@ -78,7 +77,7 @@ def test_embeddings_are_filled_in_later(database: Database) -> None:
     assert not turns.update_embedding("2", "a:user", b"vec", "new")  # another chat's
     assert not turns.update_embedding("1", "a:user", b"vec", "new", content="what it was before")
     assert [one.turn.turn_id for one in turns.needing_embedding("new", 9)] == ["a:user"]
-    assert turns.get_recent("2", 9e9, 9, now=NOW)[0].embedding == b"vec"
+    assert turns.newest("2", 9)[0].embedding == b"vec"
 
 
 def test_removal_by_id(database: Database) -> None:

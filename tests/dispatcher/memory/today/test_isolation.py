@@ -38,8 +38,7 @@ def test_two_chats_never_meet() -> None:
             assert not [hit for hit in found if "amber00" in f"{hit.chunk.text} {hit.question}"]
 
 
-@pytest.mark.parametrize("with_vectors", [False, True])
-def test_no_chat_is_told_the_canary_of_another(with_vectors: bool) -> None:
+def test_no_chat_is_told_the_canary_of_another() -> None:
     def secrets(task: str, hours: float) -> dict[str, list[Turn]]:
         text = "My secret word is {}, keep it."
         return {
@@ -53,9 +52,7 @@ def test_no_chat_is_told_the_canary_of_another(with_vectors: bool) -> None:
     old, new = secrets("o", -30.0), secrets("n", -1.0)
     every = [*old.values(), *new.values()]
     alike = {f"{one.turn_id}#1": vector_of(1) for turns in every for one in turns}
-    with holding(
-        [one for turns in old.values() for one in turns], Index(alike, vector_of(1)) if with_vectors else None
-    ) as side:
+    with holding([one for turns in old.values() for one in turns], Index(alike, vector_of(1))) as side:
         days = {chat: side.day(turns, alike, chat) for chat, turns in new.items()}
         for at, (chat, own) in enumerate(CANARY.items()):
             for other, canary in CANARY.items():

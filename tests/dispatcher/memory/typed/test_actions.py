@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import strategies as st
 
 from dispatcher.memory.day.later_tags import later_tags, parse_later
 from dispatcher.memory.embedder import DayEmbedder
@@ -16,7 +15,6 @@ from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories, Memory, MemoryType
 from dispatcher.memory.typed.acting_on_tags import TagActing
 from dispatcher.memory.typed.actions import Outcome
-from dispatcher.memory.typed.duplicates import Draft
 from dispatcher.memory.typed.tags import AnswerTags, parse
 from shared.config.settings import load_settings
 from shared.turns.records import RecordRefused, Task, loads_object
@@ -189,7 +187,7 @@ class SlowOllama(OllamaApi):
         return super().embed(texts, fault)
 
 
-@pytest.mark.parametrize("given", ["[REMEMBER CODE: {}]", "[FORGET CODE: {}]", "[DONE CODE: {}]", "/memory add"])
+@pytest.mark.parametrize("given", ["[REMEMBER CODE: {}]", "[FORGET CODE: {}]"])
 def test_an_embedder_that_hangs_holds_no_writer_back(tmp_path: Path, given: str) -> None:
     """And what another dispatcher writes meanwhile is seen before anything is written."""
     mishka = "The user has a cat called Mishka"
@@ -200,13 +198,7 @@ def test_an_embedder_that_hangs_holds_no_writer_back(tmp_path: Path, given: str)
         host.answer("[REMEMBER CODE: The user drinks tea]\n[GOAL CODE: paint the kitchen]", "t0")
         ollama.let.clear()
 
-        def act() -> None:
-            if given.startswith("/"):
-                host.acting.add(Task("t1", SAID, ""), mishka, NOW)
-            else:
-                host.answer(given.format("painting the kitchen" if "DONE" in given else mishka), "t1")
-
-        acting = threading.Thread(target=act)
+        acting = threading.Thread(target=lambda: host.answer(given.format(mishka), "t1"))
         acting.start()
         wait_for(ollama.asked_for.is_set, "the embedder to be asked")
         other = Database(None, tmp_path / "state")
@@ -219,8 +211,7 @@ def test_an_embedder_that_hangs_holds_no_writer_back(tmp_path: Path, given: str)
             assert cats == []
             assert host.forgotten.of(SAID)[0].named == {"t9:user", "t9:asst", "t1:user", "t1:asst"}
         else:
-            assert [one.importance for one in cats] == [3 if "DONE" in given else 4], "one of them, said twice"
-            assert ("completed_goal" in dict(host.texts())) == ("DONE" in given)
+            assert [one.importance for one in cats] == [4], "one of them, said twice"
         other.close()
         host.database.close()
 
@@ -295,21 +286,15 @@ def test_what_the_owner_commands_is_done_once_for_each_task(host: Host) -> None:
         assert host.acting.done(task("c"), 2, NOW).say == "Done: swim"
         assert host.acting.forget(task("d"), 1, NOW).forgotten == ("d:user", "d:asst")
     assert host.acting.done(task("e"), 2, NOW).say == "There is no open goal number 2."
-    drafts = [Draft(text, Memory(SAID, MemoryType.FACT, text, NOW)) for text in ("one", "two", "three")]
-    host.acting.store_all(task("f"), drafts[:2], NOW)
-    host.acting.store_all(task("f"), drafts[2:], NOW)
-    assert [memory.text for memory in host.memories.list(SAID)] == ["swim", "one", "two"]
+    assert [memory.text for memory in host.memories.list(SAID)] == ["swim"]
 
 
-words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=50)
-
-
-@pytest.mark.parametrize("change", [
-    {"task_id": "a:b"}, {"chat_id": None}, {"said_at": "now"}, {"tags": [{"number": 1, "kind": "LEARN", "text": "x", "deadline": None}]},
-    {"tags": [{"kind": "GOAL"}]},
-])  # fmt: skip
-def test_tags_that_cannot_be_read_are_refused(change: dict[str, object]) -> None:
+def test_tags_that_cannot_be_read_are_refused() -> None:
     record = loads_object(later_tags(AnswerTags(Task("t1", SAID, ""), "s", [], NOW)))
     parse_later(record)
-    with pytest.raises((RecordRefused, KeyError, ValueError)):
-        parse_later(record | change)
+    changes: list[dict[str, Any]] = [
+        {"task_id": "a:b"}, {"chat_id": None}, {"said_at": "now"}, {"tags": [{"number": 1, "kind": "LEARN", "text": "x"}]}, {"tags": [{}]},
+    ]  # fmt: skip
+    for change in changes:
+        with pytest.raises((RecordRefused, KeyError, ValueError)):
+            parse_later(record | change)

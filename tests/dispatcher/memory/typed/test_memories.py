@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.embedder import DayEmbedder
 from dispatcher.memory.store.memories import Memories, Memory, MemoryType
 from dispatcher.memory.tombstones import Forgotten
 from dispatcher.memory.typed.memories import Remembering
-from dispatcher.prompt.assemble import PromptRequest, day_request
 from shared.config.settings import load_settings
 from shared.turns.records import Tombstone
 
@@ -74,20 +74,17 @@ def test_a_goal_with_another_deadline_takes_the_place_of_the_old_one(kept: Remem
 def test_what_bears_on_a_message_comes_first_and_counts_as_accessed(kept: Remembering, store: Memories) -> None:
     add(kept, "The boiler is a Vaillant ecoTEC", "The heating was serviced in May", MISHKA, "The user banks with Argenta")  # fmt: skip
     found = kept.relevant("1", "the boiler shows an error, the heating is cold", 2, now=NOW)
-    store.touch("1", [memory.memory_id for memory, _ in found], NOW)
-    assert [memory.text for memory, _ in found][:1] == ["The boiler is a Vaillant ecoTEC"]
-    assert MISHKA not in [memory.text for memory, _ in found]
-    assert [pair[1].score for pair in found] == sorted((pair[1].score for pair in found), reverse=True)
+    store.touch("1", [memory.memory_id for memory in found], NOW)
+    assert [memory.text for memory in found][:1] == ["The boiler is a Vaillant ecoTEC"]
+    assert MISHKA not in [memory.text for memory in found]
     counted = {memory.text: (memory.access_count, memory.last_accessed) for memory in store.list("1")}
     assert counted["The boiler is a Vaillant ecoTEC"] == (1, NOW)
     assert counted[MISHKA] == (0, None)
     kept.relevant("1", "the boiler again", 2, now=NOW + 1)
     assert {memory.access_count for memory in store.list("1")} <= {0, 1}, "a look does not count"
     assert kept.relevant("1", "tell me a joke", 5, now=NOW) == []
-    boiler = found[0][0].memory_id
-    assert boiler not in [
-        memory.memory_id for memory, _ in kept.relevant("1", "the boiler", 5, now=NOW, shown=[boiler])
-    ]
+    boiler = found[0].memory_id
+    assert boiler not in [memory.memory_id for memory in kept.relevant("1", "the boiler", 5, now=NOW, shown=[boiler])]
 
 
 def test_what_is_shown_is_counted_beside_the_answer_and_before_the_end(tmp_path: Path) -> None:
@@ -106,10 +103,10 @@ def test_what_is_shown_is_counted_beside_the_answer_and_before_the_end(tmp_path:
         add(day.remembering, "The wifi password at the cottage is heron-4711", now=NOW)
         add(day.remembering, *(f"The user once saw {n} herons at the harbour" for n in range(20)), now=NOW + 1)
         with day.memories.transaction():
-            shown = day.context(day_request(request, day.settings))
+            shown = day.context(request, day.settings)
             assert ("heron-4711" in shown.facts, shown.degraded) == (True, [])
             assert counted(day) == {}
-            look = day.context(day_request(replace(request, count_access=False), day.settings))
+            look = day.context(replace(request, count_access=False), day.settings)
             assert look.facts == shown.facts
     with closing(DayMemory(some, nullcontext)) as day:
         assert counted(day)["The wifi password at the cottage is heron-4711"] == 1
@@ -123,7 +120,7 @@ def test_what_is_shown_is_counted_beside_the_answer_and_before_the_end(tmp_path:
 def test_without_an_embedder_words_alone_do(blind: Remembering, store: Memories) -> None:
     add(blind, MISHKA, "The user lives in Ghent")
     assert blind.add("1", FACT, "the user has a cat called mishka", now=NOW)[1] is False
-    assert [m.text for m, _ in blind.relevant("1", "does Mishka like the castle?", 5, now=NOW)] == [MISHKA]
+    assert [m.text for m in blind.relevant("1", "does Mishka like the castle?", 5, now=NOW)] == [MISHKA]
     assert blind.relevant("1", "good morning, and thanks!", 5, now=NOW) == []
     assert [m.text for m in blind.match("1", "cat Mishka").memories] == [MISHKA]
     assert blind.match("1", "learn to feed the cat properly").memories == [], (
@@ -139,14 +136,14 @@ def test_vectors_are_filled_in_later(blind: Remembering, kept: Remembering, stor
     assert kept.relevant("1", "what does my cat eat?", 5, now=NOW) == []
     assert (kept.embed_missing(2), kept.embed_missing(10), kept.embed_missing(10)) == (2, 1, 0)
     assert {memory.embedding_model for chat in "12" for memory in store.list(chat)} == {kept._embedder.model}
-    assert [m.text for m, _ in kept.relevant("1", "what does my cat eat?", 5, now=NOW)] == [MISHKA]
+    assert [m.text for m in kept.relevant("1", "what does my cat eat?", 5, now=NOW)] == [MISHKA]
 
 
 def test_vectors_of_another_model_are_never_compared(kept: Remembering, store: Memories) -> None:
     (memory,) = add(kept, MISHKA)
     store.update_embedding("1", memory.memory_id, b"\0" * 8, "another/2")
     assert kept.relevant("1", "what does my pet eat?", 5, now=NOW) == []
-    assert [m.text for m, _ in kept.relevant("1", "my cat Mishka", 5, now=NOW)] == [MISHKA], "by its words"
+    assert [m.text for m in kept.relevant("1", "my cat Mishka", 5, now=NOW)] == [MISHKA], "by its words"
     assert kept.match("1", "cat Mishka").clear, "by its words"
     assert kept.embed_missing(10) == 1
 
@@ -177,7 +174,7 @@ def test_a_chat_sees_only_its_own(kept: Remembering) -> None:
     for number, chat in enumerate(chats):
         for found in (
             texts(kept, chat),
-            [memory.text for memory, _ in kept.relevant(chat, "what is the secret word?", 50, now=NOW)],
+            [memory.text for memory in kept.relevant(chat, "what is the secret word?", 50, now=NOW)],
             [memory.text for memory in kept.match(chat, "secret word").memories],
         ):
             assert found == [f"The secret word is canary{number}"]
@@ -203,22 +200,16 @@ def test_a_forgotten_memory_is_out_of_sight_before_it_is_removed(
     assert told.memory_id in [memory.memory_id for memory in kept.of_chat("1").memories], "said anew after that"
 
 
-def test_a_file_of_facts_holds_each_once(kept: Remembering, store: Memories) -> None:
+def test_a_file_of_facts_holds_each_once(kept: Remembering) -> None:
     add(kept, MISHKA)
     listed = [
-        "The user has a cat named Mishka",
+        f"{MISHKA}!",
         "The user lives in Ghent",
         "the user lives in ghent",
         "The code is 7731",
         "The code is 7732",
     ]
-    drafts = kept.new_ones("1", FACT, [(text, NOW - 5, {"importance": 4}) for text in listed])
-    made = [draft.made for draft in drafts if draft.made]
+    made = kept.new_ones("1", FACT, [(text, NOW - 5, {"importance": 4}) for text in listed])
     assert [memory.text for memory in made] == ["The user lives in Ghent", "The code is 7731", "The code is 7732"]
-    assert all(
-        (memory.created, memory.embedding is not None, memory.importance) == (NOW - 5, True, 4) for memory in made
-    )
-    assert [(draft.text, draft.same and draft.same.text) for draft in drafts if not draft.made] == [
-        ("The user has a cat named Mishka", MISHKA),
-    ], "other words for what is known are kept with it"
+    assert {(memory.created, memory.embedding is None, memory.importance) for memory in made} == {(NOW - 5, False, 4)}
     assert texts(kept) == [MISHKA], "nothing is stored yet"

@@ -6,13 +6,13 @@ from contextlib import nullcontext
 
 import pytest
 
-from dispatcher.memory.day.context import ContextRequest
+from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import Memory, MemoryType
 from dispatcher.memory.store.whose import speaker_labels, speaker_of
 from dispatcher.memory.typed.tags import AnswerTags, parse
 from dispatcher.memory.typed.text import noted_text, profile_text
-from dispatcher.prompt.assemble import PromptRequest, assemble
+from dispatcher.prompt.assemble import assemble
 from shared.text.format import day_text
 from shared.turns.records import Task, Turn
 from tests.support.day.acting import BERLIN, NOW, Host
@@ -158,6 +158,6 @@ def test_the_context_of_an_answer_depends_on_who_asks(light: World) -> None:
         assert f", told by {'Bob' if name == 'Ann' else 'Ann'}: The user likes {other}" in text
         asked = PromptRequest(GROUP, "which one is my locker?", session="s", user_id=user, name=name)
         assert assemble(asked, day.settings, None, day).used[0].chunk.user_id == user
-    about = ContextRequest(GROUP, "tea", None, 5.0, user_id="8", name="Ann")
-    assert day.context(about).facts == f"2. noted {noted}, told by Bob: The user likes tea"
+    about = PromptRequest(GROUP, "tea", user_id="8", name="Ann")
+    assert day.context(about, day.settings).facts == f"2. noted {noted}, told by Bob: The user likes tea"
     day.close()

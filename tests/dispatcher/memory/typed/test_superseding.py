@@ -10,14 +10,11 @@ import pytest
 from dispatcher.chat_data.forget.layers.store import StoreLayer
 from dispatcher.chat_data.forget.request import ForgetRequest, Scope
 from dispatcher.memory.embedder import DayEmbedder
-from dispatcher.memory.store.memories import Memories, MemoryType
-from dispatcher.memory.typed.duplicates import store_drafts
-from dispatcher.memory.typed.memories import Remembering
+from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.typed.text import line, listing, profile_text
 from shared.config.settings import load_settings
 from shared.turns.records import Task
 from tests.support.day.acting import BERLIN, DAY, NOW, SAID, Dies, Host
-from tests.support.stores import Stores
 
 FACT, GOAL = MemoryType.FACT, MemoryType.GOAL
 BLUE, GREEN, RED = (f"The user's favourite colour is {colour}" for colour in ("blue", "green", "red"))
@@ -37,7 +34,7 @@ def test_a_correction_is_said_and_takes_the_place_of_what_it_corrects(host: Host
     assert host.texts() == [("fact", GREEN)]
     held = host.kept.of_chat(SAID)
     assert BLUE not in profile_text(held.memories, None, None, NOW, BERLIN)[0]
-    assert [one.text for one, _ in host.kept.relevant(SAID, "favourite colour blue", 5, now=NOW)] == [GREEN]
+    assert [one.text for one in host.kept.relevant(SAID, "favourite colour blue", 5, now=NOW)] == [GREEN]
     assert shown(host, NOW + 9 * DAY).splitlines()[-2:] == [
         "Superseded:",
         f"1. {BLUE} (noted Friday 15 January 2027, 09:00; replaced on Saturday 16 January 2027, 09:00 by number 2)",
@@ -130,29 +127,11 @@ def test_a_list_that_is_imported_replaces_nothing_and_brings_back_nothing_old(ho
     host.answer(f"[REMEMBER CODE: {GREEN} | REPLACES: 1]", "t2")
     told: list[tuple[str, float | None, dict[str, Any]]] = [(BLUE, None, {}), (RED, NOW - DAY, {}), (GREEN, NOW, {})]
     for _ in range(2):
-        drafts = host.kept.new_ones(SAID, FACT, told)
-        with host.memories.transaction() as connection:
-            store_drafts(host.memories, SAID, drafts, connection)
+        for one in host.kept.new_ones(SAID, FACT, told):
+            host.memories.add(SAID, one)
         assert host.texts() == [("fact", GREEN), ("fact", RED)], "a list may be imported again"
     (blue,) = host.kept.new_ones(SAID, FACT, [(BLUE, NOW + 2 * DAY, {})])
-    assert blue.made, "blue again, later"
-
-
-def test_superseding_on_both_engines(stores: Stores) -> None:
-    memories = Memories(stores.open())
-    kept = Remembering(memories, DayEmbedder(load_settings(embedder="none")))
-    first, _ = kept.add("1", FACT, BLUE, now=NOW)
-    made = [first, kept.add("1", FACT, GREEN, now=NOW + 1, replaced=[first])[0]]
-    kept.add("2", FACT, BLUE, now=NOW)
-    blue, green = memories.list("1")
-    assert (blue.superseded_by, blue.superseded_at, green.superseded_by) == (green.memory_id, NOW + 1, None)
-    assert not memories.supersede("2", made[0].memory_id, made[1].memory_id, NOW), "another chat's"
-    assert not memories.supersede("1", green.memory_id, green.memory_id, NOW)
-    assert memories.set_wordings("1", green.memory_id, ["grün\x00"])
-    assert not memories.set_wordings("2", green.memory_id, ["x"])
-    assert memories.list("1")[1].wordings == ("grün\ufffd",)
-    assert memories.delete("1", green.memory_id)
-    assert [one.superseded_by for one in memories.list("1")] == [None]
+    assert blue.text == BLUE, "blue again, later"
 
 
 def test_a_fact_is_told_with_its_date_and_as_past_when_it_has_passed(host: Host) -> None:

@@ -64,6 +64,10 @@ def test_a_tag_that_the_model_repeats_is_no_order(talk: Talk, dispatcher: Dispat
     assert kept(talk.world) == [KEPT]
     assert stored(talk.world, task, "user") == message
     assert stored(talk.world, task, "asst") == old, "and is stored as it was said"
+    requests = [talk.asked("hello") for _ in range(2)]
+    assert len({code_of(request) for request in [asked, *requests]}) == 3, "a code is new each time"
+    (stable,) = {CODE.sub("", request.system) for request in requests}
+    assert KEPT in stable, "all but the last line is the same to the byte"
     log = dispatcher.log.read_text()
     assert "tags without the code of their request are left as text" in log
     assert "count=3" in log or '"count": 3' in log
@@ -88,15 +92,6 @@ def test_memory_brings_a_tag_back_broken_and_it_is_no_order(talk: Talk, dispatch
     assert record.count("[› FORGET: the safe") >= 3, "fact, recalled question and recalled answer"
     assert not re.search(r"\[(FORGET|REMEMBER)", record)
     assert len(kept(talk.world)) == 2, "nothing was forgotten or added"
-
-
-def test_a_code_is_new_each_time_and_ends_the_prompt(talk: Talk, dispatcher: Dispatcher) -> None:
-    talk.say("My safe opens with 4711.", f"Kept.\n[REMEMBER CODE: {KEPT}]")
-    requests = [talk.asked("hello") for _ in range(3)]
-    assert len({code_of(request) for request in requests}) == 3
-    stable = {CODE.sub("", request.system) for request in requests}
-    assert len(stable) == 1, "all but the last line is the same to the byte"
-    assert KEPT in stable.pop()
 
 
 @pytest.mark.slow

@@ -9,9 +9,8 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.session_history import HistoryEntry
 from dispatcher.memory.store.memories import Memory, MemoryType
@@ -23,19 +22,15 @@ from dispatcher.memory.typed.text import (
     profile,
     profile_text,
 )
-from dispatcher.prompt.assemble import PromptRequest, assemble
-from dispatcher.prompt.budget import PromptInput, compose
+from dispatcher.prompt.assemble import assemble
 from dispatcher.prompt.context import Context
 from shared.config.settings import load_settings
-from shared.search.types import Recalled
-from shared.text.format import CHARACTERS_PER_TOKEN
 from shared.turns.records import Turn
 
 NOW = 1_800_000_000.0  # Friday 15 January 2027, 08:00 UTC
 DAY = 86_400.0
 UTC = ZoneInfo("UTC")
 FACT, GOAL, DONE, PREFERENCE = MemoryType.FACT, MemoryType.GOAL, MemoryType.COMPLETED_GOAL, MemoryType.PREFERENCE
-PROPERTY = settings(max_examples=60, deadline=None)
 
 
 def memory(text: str, kind: MemoryType = FACT, number: int = 1, **more: float | int) -> Memory:
@@ -85,29 +80,6 @@ def test_a_listing_has_every_memory_with_its_number() -> None:
     assert listing([], NOW, UTC) == "Facts:\n(none)\n\nActive Goals:\n(none)\n\nPreferences:\n(none)"
 
 
-odd_text = st.text(min_size=1, max_size=400) | st.text("ab \n\r\u2028#-<>/:", min_size=1, max_size=80)
-odd_memories = st.lists(
-    st.builds(
-        memory, odd_text, st.sampled_from(list(MemoryType)), st.integers(1, 999),
-        created=st.floats(0, 2e9), importance=st.integers(1, 5), deadline=st.none() | st.floats(0, 4e9),
-        completed_at=st.none() | st.floats(0, 2e9),
-    ), max_size=12, unique_by=lambda one: one.number,
-)  # fmt: skip
-
-
-def composed(profile: str, budget: int, **more: str) -> Context:
-    return compose(PromptInput(Recalled(), "", budget=budget, zone=UTC, run=1, profile=profile, **more))  # type: ignore[arg-type]
-
-
-@PROPERTY
-@given(odd_memories, odd_memories, st.integers(0, 3000), odd_text)
-def test_the_budget_is_never_exceeded(some: list[Memory], others: list[Memory], budget: int, earlier: str) -> None:
-    profile = profile_text(some, None, None, NOW, UTC)[0]
-    context = composed(profile, budget, facts=noted_text(others, {}, NOW, UTC), earlier=f"- {earlier}")
-    assert context.tokens <= budget
-    assert len(context.text) <= budget * CHARACTERS_PER_TOKEN
-
-
 @pytest.fixture
 def day(tmp_path: Path) -> Iterator[DayMemory]:
     with closing(DayMemory(load_settings(hmem_state_dir=tmp_path, hmem_memory_dir=tmp_path / "memory", embedder="local", memory_tokens=600,
@@ -121,7 +93,7 @@ def parts(context: Context) -> dict[str, str]:
 
 
 def test_what_every_prompt_has_is_not_told_again_as_relevant(day: DayMemory) -> None:
-    zoo = "ant bear cat dog eel fox gnu hen ibis jay kiwi lynx mole newt owl pig quail rat seal toad".split()
+    zoo = "ant bear cat dog eel fox gnu hen ibis jay kiwi".split()
     for number, animal in enumerate(zoo):
         day.remembering.add(
             "9912", FACT, f"The user once saw a {animal} at the harbour of Ostend in summer", now=NOW + number
@@ -147,7 +119,7 @@ def test_all_parts_stand_in_their_order_within_the_budget(day: DayMemory) -> Non
     """What was said just now, an ended session's summary, memories that bear on it, and turns of today: of this chat alone."""
     now = time.time()
     for chat, word in (("9912", "canary"), ("77", "raven")):
-        for number in range(30):
+        for number in range(14):
             day.remembering.add(
                 chat, FACT, f"{word} fact number {number} about the harbour of Ostend", now=NOW + number
             )
