@@ -35,7 +35,7 @@ def relevance(
         return None
     days = max(0.0, now - (created if accessed is None else accessed)) / _SECONDS_PER_DAY
     rank = (min(max(importance, 1), 5) - 1) / 4
-    fresh, reinforced = 0.5 ** (days / HALF_LIFE_DAYS), 1 + REINFORCEMENT * math.log1p(max(0, access_count))
+    fresh, reinforced = math.pow(0.5, days / HALF_LIFE_DAYS), 1 + REINFORCEMENT * math.log1p(max(0, access_count))
     return similarity * fresh * reinforced * (LEAST_WEIGHT + (GREATEST_WEIGHT - LEAST_WEIGHT) * rank)
 
 

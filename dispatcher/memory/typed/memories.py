@@ -141,7 +141,7 @@ class Remembering:
         given: Sequence[tuple[str, float | None, dict[str, Any]]],
         user: str | None = None,
     ) -> list[Memory]:
-        """Those of `given` (text, creation time in POSIX seconds or None, further columns) that no memory says in the same words, each once; stores
+        """Those of `given` (text, creation time in POSIX seconds or None, further columns) that no memory says, each once; stores
         nothing. What was replaced is new again if it was said later. All of them were said by this user (None: the whole chat's)."""
         from dispatcher.memory.typed.duplicates import spoken_words
 
@@ -162,6 +162,7 @@ class Remembering:
         return [
             self.made(chat_id, kind, text, vector, created, more)
             for (text, created, more), vector in zip(new, vectors, strict=True)
+            if not self._judged(known, kind, text, vector, user, ()).same
         ]
 
     def made(

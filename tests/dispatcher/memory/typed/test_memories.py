@@ -204,6 +204,7 @@ def test_a_file_of_facts_holds_each_once(kept: Remembering) -> None:
     add(kept, MISHKA)
     listed = [
         f"{MISHKA}!",
+        "The user has a cat named Mishka",
         "The user lives in Ghent",
         "the user lives in ghent",
         "The code is 7731",
