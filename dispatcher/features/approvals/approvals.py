@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -23,7 +23,7 @@ from redis.exceptions import RedisError
 
 from dispatcher.answering.turn import ForClaude, TurnInProgress
 from dispatcher.features.approvals import keys
-from dispatcher.features.approvals.server import APPROVER, approval_server
+from dispatcher.features.approvals.server import APPROVER, Decide, approval_server
 from dispatcher.features.approvals.signed import (
     TOOL_CHARACTERS,
     ToolDecision,
@@ -60,8 +60,6 @@ TOLD: dict[Verdict, str] = {
     "stopped": "The program is being stopped, so nobody could be asked whether {tool} may be used, and it was not run.",
     "failed": "It was not possible to ask whether {tool} may be used, so it was not run. Say that something is wrong with the questions.",
 }
-
-Decide = Callable[[str, dict[str, Any]], Awaitable[str]]
 
 
 class Approvals:

@@ -1,11 +1,11 @@
-"""A chat's digest of the morning: what was said yesterday, which goals are due, and what is remembered since yesterday's digest.
+"""A chat's digest of the morning, and its sending: what was said yesterday, which goals are due, and what is new in memory since the last one.
 
 It is made of what may be recalled: forgotten turns and superseded memories are not in it. Yesterday's lines are the chat's own sentences.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from datetime import time as clock
 from typing import TYPE_CHECKING
@@ -13,11 +13,12 @@ from zoneinfo import ZoneInfo
 
 import structlog
 
+from dispatcher.features.digest.outgoing import Outgoing, due
 from dispatcher.features.digest.settings import DigestSettings
 from dispatcher.memory.dates.reminders import TURNS_LOOKED_AT, language_of_reminder
 from dispatcher.memory.day.history import look_back
 from dispatcher.memory.store.whose import said_text
-from shared.errors import ReleaseRefused
+from shared.errors import HmemError, ReleaseRefused
 from shared.search.history import HistoryQuery
 from shared.text.dates.calendar_days import end_of_day, instant, midnight
 from shared.text.format import one_line, shorten
@@ -27,6 +28,7 @@ from shared.text.translations.dates import day_shown, long_date_with_weekday
 if TYPE_CHECKING:
     from dispatcher.memory.day.memory import DayMemory
     from dispatcher.memory.store.memories import Memory
+    from dispatcher.releases.served import ReadRelease
     from shared.search.recall import OpenRelease
     from shared.turns.records import Turn
 
@@ -38,6 +40,8 @@ YESTERDAY_LINES, GOALS, MEMORIES, LINE_CHARACTERS = 5, 10, 10, 300
 MOST_TURNS = 2_000
 #: Days that a digest looks back at most, if there was none for long.
 MOST_DAYS = 7
+#: Seconds for which no other dispatcher begins with the digests.
+TURN_SECONDS = 900.0
 #: Closes a digest.
 CLOSING = later("Reply to correct a fact. /memory shows all of them, /digest off ends this message.")
 
@@ -124,3 +128,40 @@ def _yesterday(turns: Sequence[Turn], zone: ZoneInfo) -> list[str]:
 
     chosen = summarise([chunk for turn in turns for chunk in chunks_of(turn)], YESTERDAY_LINES)
     return [f"{datetime.fromtimestamp(one.timestamp, zone):%H:%M} {one.speaker}: {one.text}" for one in chosen]
+
+
+def send_digests(
+    day: DayMemory, read_release: ReadRelease, outgoing: Outgoing, now: float, stopping: Callable[[], bool]
+) -> int:
+    """Send today's digests that were not sent yet; how many. RedisError if Redis does not answer. A chat whose digest fails is tried again."""
+    settings = day.settings
+    today = datetime.fromtimestamp(now, settings.timezone).date()
+    if now < instant(today, clock.fromisoformat(settings.of(DigestSettings).report_at), settings.timezone):
+        return 0
+    chats = {chat: last for chat, last in outgoing.wanted_digests().items() if due(last, today)}
+    if not chats or not outgoing.my_turn("digests", now, TURN_SECONDS):
+        return 0
+    try:
+        return sum(
+            _send(day, read_release, outgoing, chat, last, today, now) for chat, last in chats.items() if not stopping()
+        )
+    finally:
+        outgoing.done("digests")
+
+
+def _send(
+    day: DayMemory, read_release: ReadRelease, outgoing: Outgoing, chat: str, last: str, today: date, now: float
+) -> int:
+    try:
+        forgotten = day.forgotten.of(chat)
+        with read_release() as release:
+            text = digest_text(day, release, chat, today, now, date.fromisoformat(last), outgoing.language(chat))
+        if day.forgotten.of(chat) != forgotten:  # while a model wrote: the next look makes another one
+            return 0
+    except (HmemError, OSError) as error:
+        log.warning("a digest must wait", reason=str(error))
+        return 0
+    except Exception:  # a defect of ours: the other chats get theirs, and this one is not tried every minute
+        log.exception("a digest failed")
+        text = None
+    return int(outgoing.digest(chat, text, today, now) and text is not None)

@@ -100,7 +100,7 @@ class DigestPart:
 
     def tell_chats(self, client: Redis, now: float) -> None:
         """One look for the chats' digests. RedisError if Redis does not answer."""
-        from dispatcher.features.digest.sending import send_digests
+        from dispatcher.features.digest.digest import send_digests
 
         send_digests(self._core.day, self._core.served.reading, Outgoing(client), now, lambda: self._stopping)
 

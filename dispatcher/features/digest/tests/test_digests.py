@@ -12,9 +12,8 @@ import pytest
 from redis import Redis
 
 from dispatcher.features.digest import digest
-from dispatcher.features.digest.digest import digest_text
+from dispatcher.features.digest.digest import digest_text, send_digests
 from dispatcher.features.digest.outgoing import Outgoing
-from dispatcher.features.digest.sending import send_digests
 from dispatcher.features.digest.tests.looking import DAY, HOUR, MINUTE, at, outbox
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType

@@ -204,12 +204,8 @@ def test_proposals_change_nothing_before_the_owner_says_yes(talk: Talk, dispatch
 @pytest.mark.parametrize(
     "point",
     [
-        "dream:begun",
         "dream:text-cached",
-        "dream:texts-archived",
         "dream:sent",
-        "dream:before-commit",
-        "dream:after-commit",
     ],
 )
 def test_a_night_killed_in_its_dream_changes_each_note_once(talk: Talk, model: Model, point: str) -> None:
