@@ -105,21 +105,6 @@ def test_the_day_since_the_last_night_comes_back_from_the_capture(lived_in: Worl
     assert host.command("hmem-night", "verify").returncode == 0
 
 
-def test_what_was_forgotten_since_the_copy_stays_forgotten(lived_in: World, tmp_path: Path) -> None:
-    lived_in.night()
-    shutil.copytree(lived_in.night_dir / "archive", copy := tmp_path / "copy")
-    lived_in.command("hmem", "forget", "--matching", "pelican7731", "--yes")
-    lived_in.command("hmem", "memory", "forget", CHAT, "5")
-    forgotten = shutil.copy(lived_in.root / "state" / "forgotten.jsonl", tmp_path / "forgotten.jsonl")
-    host = empty_host(lived_in, tmp_path / "host")
-    host.environment["OWNER_KEY_FILE"] = str(host.root / "owner.key")  # a new one: that of the list is lost
-    host.command("hmem", "restore", str(copy), "--forgotten", str(forgotten))
-    everything = "".join(said(host))
-    assert "pelican7731" not in everything and "short sentences" not in everything and "heron" in everything
-    files = [path for path in (tmp_path / "host").rglob("*") if path.is_file()]
-    assert not [path for path in files if b"pelican7731" in path.read_bytes()]
-
-
 def test_a_copy_is_pending_until_it_was_seen_without_the_words(light: World, tmp_path: Path) -> None:
     light.say("t1", "the boiler code is pelican7731")
     light.say("t2", "something else")

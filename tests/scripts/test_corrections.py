@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from scripts.benchmarks.corrections import (
     stands,
     wilson,
 )
-from tests.servers.ollama_api import DIGEST, OllamaApi
+from tests.support.day.talking import quick_talk
 from tests.support.world import REPOSITORY, World
 
 
@@ -31,16 +30,6 @@ def bench(world: World, *arguments: str, **more: str) -> subprocess.CompletedPro
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
-def well_dreamt(prompt: str) -> str | None:
-    """The answer of a model that replaces the right note, found by the news."""
-    for case in read_corrections("de"):
-        if case.news in prompt and '{"changes": []}' in prompt:
-            number = re.findall(rf"^(\d+)\. fact: {re.escape(case.fact)}$", prompt, re.MULTILINE)
-            change = {"do": "replace", "notes": [int(number[0])], "text": new_note(case), "messages": [1]}
-            return json.dumps({"changes": [change]})
-    return None
-
-
 def new_note(case: Correction) -> str:
     text = case.fact
     for old, new in zip(case.old, case.has, strict=True):
@@ -48,16 +37,12 @@ def new_note(case: Correction) -> str:
     return text
 
 
-def test_the_dream_of_a_model_that_does_well(world: World) -> None:
-    with OllamaApi({"llama3.1:latest": DIGEST}) as api:
-        api.chat_with = well_dreamt
-        more = {"OLLAMA_URL": api.url, "CLAUDE_BIN": str(REPOSITORY / "tests/servers/scripted_claude.py")}
-        arguments = ("--writer", "ollama:llama3.1", "--language", "de", "--count", "2", "--way", "dream")
-        done = bench(world, "--live", *arguments, **more)
+def test_a_tag_that_replaces_the_right_note_holds(world: World) -> None:
+    (case, *_), talk = read_corrections("en"), quick_talk(world)
+    talk.will_answer(case.news, f"Noted. [REMEMBER CODE: {new_note(case)} | REPLACES: 1]")
+    done = bench(world, "--live", "--language", "en", "--count", "1", "--way", "tags")
     assert done.returncode == 0, done.stderr
-    for name in ("de ", "all"):
-        assert f"dream {name} hold 2 of 2 (34 to 100 %); wrongly replace 0 of 2 (0 to 66 %)" in done.stdout
-    assert "changes: 2 carried out" in done.stdout and "WRITER ollama:llama3.1" in done.stdout
+    assert re.search(r"tags  en  hold 1 of 1 .*; wrongly replace 0 of 1 ", done.stdout), done.stdout
 
 
 def test_nothing_is_asked_without_live(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
 import subprocess
@@ -14,11 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from cyclonedx.validation.json import JsonStrictValidator
 
 from scripts.releasing.build import FIRST, built
-from scripts.releasing.sbom import MODEL, SPEC, bill_of_materials, shipped_scripts
-from scripts.releasing.source import ReleaseRefused, Source, released_source
+from scripts.releasing.source import ReleaseRefused, released_source
 from tests.support.world import REPOSITORY
 
 GIT = ("git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false")
@@ -93,23 +89,6 @@ def test_the_wheel_has_every_file_of_the_packages(repository: Path, tmp_path: Pa
         assert any(name.endswith("licenses/LICENSE") for name in file.namelist())
     shipped = {name for name in tracked() if name.split("/")[0] in ("dispatcher", "nightly", "shared")}
     assert names == {name for name in shipped if "/tests/" not in name}
-
-
-def test_the_bill_of_materials_names_packages_and_files_of_others(tmp_path: Path) -> None:
-    lock = tmp_path / "some.lock"
-    digest = hashlib.sha256(b"x").hexdigest()
-    lock.write_text(
-        f"redis==7.1.0 \\\n    --hash=sha256:{digest}\ncolorama==0.4.6 ; sys_platform == 'win32' \\\n    --hash=sha256:{digest}\n"
-    )
-    source = Source(REPOSITORY, "0" * 40, 1_700_000_000, "0.1.0")
-    text = bill_of_materials(source, REPOSITORY, lock)
-    assert JsonStrictValidator(SPEC).validate_str(text) is None
-    found = json.loads(text)
-    assert found["metadata"]["component"]["name"] == "hcli-memory"
-    assert found["metadata"]["timestamp"].startswith("2023-11-14")
-    assert "pkg:pypi/redis@7.1.0" in {one.get("purl") for one in found["components"]}
-    assert MODEL.name in {one["name"] for one in found["components"]}
-    assert all(one in found["components"] for one in shipped_scripts(REPOSITORY))
 
 
 # ── the same wherever it is built ────────────────────────────────────────────────────────────────────────────────────

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from unittest import mock
-
 from shared.errors import exit_codes
 from tests.chaos.harness.forked import night
 from tests.chaos.harness.oracle import Shadow, judge
@@ -13,12 +10,6 @@ from tests.support.world import Dispatcher, World
 
 #: How a disturbed night may end: well, or with an error that says what to do. A traceback (1) or a signal is neither.
 EXPECTED = frozenset({0, *exit_codes()})
-
-
-def night_with(world: World, variables: Mapping[str, str]) -> tuple[int, str]:
-    """One night with these settings beside the world's own; exit code and what it printed."""
-    with mock.patch.dict(world.environment, variables):
-        return night(world)
 
 
 def check_end(outcome: Outcome, what: str, code: int | None, output: str, allowed: frozenset[int] = EXPECTED) -> None:
@@ -62,19 +53,3 @@ def _count(outcome: Outcome, found: Outcome, what: str) -> None:
     outcome.add(found)
     if not found.clean:
         outcome.notes.append(f"  that was: {what}")
-
-
-def state_of_use(world: World) -> tuple[str, frozenset[bytes]]:
-    """What a night that failed before its switch must leave as it was: where `current` leads, and which turns stand in Redis."""
-    link = world.memory_dir / "current"
-    keys = frozenset(world.redis.scan_iter(match="hcli:memory:*", count=5000))
-    return (str(link.readlink()) if link.is_symlink() else "", keys)
-
-
-def untouched(world: World, before: tuple[str, frozenset[bytes]], outcome: Outcome, what: str) -> None:
-    """Nothing was switched and nothing flushed."""
-    now = state_of_use(world)
-    if now[0] != before[0]:
-        outcome.found("torn", f"{what}: current moved from {before[0] or 'nothing'} to {now[0] or 'nothing'}")
-    if gone := before[1] - now[1]:
-        outcome.found("lost", f"{what}: flushed by a night that failed: {sorted(gone)[:5]}")

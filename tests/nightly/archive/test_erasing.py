@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -22,36 +21,11 @@ from shared.release import retention
 from shared.release.manifest import current_release, read_manifest, release_dir
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.night.archives import LATER, SECRET, archive, places, stone, talk, texts
-from tests.support.night.indexes.chat_tables import counted
 from tests.support.world import World
 
 
 def lines(world: World, run: int = 1) -> list[dict[str, Any]]:
     return list(Segment(archive(world) / f"seg-{run}.jsonl"))
-
-
-@pytest.mark.slow
-def test_a_forgotten_chat_is_in_no_file_any_more(world: World) -> None:
-    talk(world)
-    world.say("b2", "and of sails", chat_id="77")
-    world.night()
-    assert places(world, "pelican7731") != [] != places(world, "кукушка4410")  # the search below can fail
-    before = lines(world)
-    stone(world)
-    summary = world.night()[-1]
-    assert places(world, "pelican7731", "кукушка4410", "fence") == []
-    assert (summary["erased"], summary["published"], summary["held_by_readers"]) == (3, True, [])
-    kept = [line for line in lines(world) if line["kind"] == "turn"]
-    assert kept == [line for line in before if line["key"].startswith("hcli:memory:b1")]
-    assert {line["key"]: line["chat_id"] for line in lines(world) if line["kind"] == "erased"} == dict.fromkeys(
-        ("hcli:memory:a1:user", "hcli:memory:a2:user", "hcli:memory:a3:user"), "9912"
-    )
-    assert retention.release_runs(world.memory_dir) == [3]
-    scanned = json.loads((world.night_dir / "nights" / "3" / "archive" / "result.json").read_bytes())["erased"]["scan"]
-    assert scanned["needles"] > 5 and scanned["files"] > 5 and scanned["found"] == scanned["unreadable"] == []
-    assert read_manifest(release := release_dir(world.memory_dir, 3)).erasing == ["s1"]
-    assert (counted(release, "turns"), counted(release, "forgotten")) == ({"77": 2}, {"9912": 3})
-    assert set(texts(world).values()) == {"the other chat talks of boats", "and of sails"}
 
 
 def test_only_what_is_covered_goes(light: World) -> None:

@@ -100,15 +100,6 @@ def test_each_turn_once_in_the_words_that_were_said(here: World, day: DayMemory)
     assert "first" not in text
 
 
-@pytest.mark.slow
-def test_what_the_archive_has_already_is_no_newer_version(here: World) -> None:
-    for text in ("one", "two"):
-        here.say("t1", text)
-        here.night()
-    here.say("t1", "one")  # a record that came back: the archive knows it, and goes on recalling the other
-    assert contents(export(here)[0]) == ["two"]
-
-
 def test_memories_and_summaries(here: World, day: DayMemory) -> None:
     here.say("t1", "The heron stood at the pond.")
     here.night()
@@ -179,9 +170,7 @@ def test_without_the_archive_the_release_speaks(here: World) -> None:
 
 
 #: Not the archive's alone, where neither it nor the tombstone can be seen from here.
-@pytest.mark.parametrize(
-    ("where", "archive_here"), [("state", True), ("state", False), ("redis", True), ("redis", False), ("archive", True)]
-)
+@pytest.mark.parametrize(("where", "archive_here"), [("state", True), ("redis", False), ("archive", True)])
 def test_what_is_forgotten_stays_out_of_all_of_it(here: World, day: DayMemory, where: str, archive_here: bool) -> None:
     here.say("t1", "The walrus stood at the pond.")
     here.say("t2", "The heron flew over the lake.", timestamp=1_707_500_100.0)

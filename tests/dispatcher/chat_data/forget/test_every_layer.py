@@ -154,15 +154,3 @@ def test_a_forgetting_waits_for_a_night_that_has_the_words_in_hand(light: World)
         assert (night.wait(), forgetting.returncode) == (0, 0)
     assert receipt["complete"]
     assert (left(light), in_redis(light, *WORDS)) == ([], [])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("point", ["erase:segment-rewritten", "publish:switched", "flush:begun"])
-def test_a_death_in_the_middle_is_made_good_by_resume(light: World, point: str) -> None:
-    planted(light)
-    done = light.command("hmem", "forget", f"--chat={CHAT}", "--yes", check=False, HMEM_CRASH_AT=point)
-    assert done.returncode != 0
-    receipt = forget(light, "--resume")
-    assert receipt["complete"]
-    assert (left(light), in_redis(light, *WORDS)) == ([], [])
-    assert not list((light.root / "state" / "forgetting").glob("*.json"))

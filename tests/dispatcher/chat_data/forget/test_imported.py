@@ -25,13 +25,6 @@ def imported(world: World) -> dict[str, tuple[str, bytes]]:
     return archived(world)
 
 
-def test_one_turn_of_a_conversation_goes_and_its_title_stays_with_the_others(light: World) -> None:
-    gone = next(turn_id for turn_id, (_, value) in imported(light).items() if b"coral" in value)
-    forgotten(light, f"--turn={gone}", "--chat=9912")
-    assert places(light, "coral stone") == []
-    assert sorted(value.count(TITLE.encode()) for _, value in archived(light).values()) == [0, 1]
-
-
 def test_a_conversation_goes_by_its_title(light: World) -> None:
     imported(light)
     forgotten(light, "--matching=zanzibar  LIGHTHOUSE", "--chat=9912")

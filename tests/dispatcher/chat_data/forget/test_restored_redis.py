@@ -35,7 +35,7 @@ def put_back(world: World, copy: dict[bytes, tuple[bytes, int]]) -> None:
         world.redis.restore(key, expiry, value)
 
 
-@pytest.mark.parametrize(("mode", "kind"), [("replay", "chat"), ("resume", "turn"), ("resume", "chat")])
+@pytest.mark.parametrize(("mode", "kind"), [("replay", "chat"), ("resume", "turn")])
 def test_a_redis_from_before_brings_nothing_back(light: World, mode: str, kind: str) -> None:
     light.environment |= {"CLAUDE_BIN": CLAUDE, "SESSION_MODE": mode, "CONSOLIDATION_INTERVAL": "1", "SESSION_TOKENS": "50"}  # fmt: skip
     talk = Talk(light)

@@ -157,23 +157,6 @@ def unfinished_file(world: World, name: str) -> Path:
     return world.root / "state" / FOLDER / f"{name}.json"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("why", ["chmod 600", "uses another key"])
-def test_with_a_key_that_cannot_be_used_forgetting_hides_all_the_same(talked: World, why: str) -> None:
-    key(talked.root / "owner.key")
-    if why == "chmod 600":
-        (talked.root / "owner.key").chmod(0o644)
-    else:
-        (talked.night_dir / TRUSTED).write_text(key(talked.root / "first.key").public)
-    talked.night()
-    assert found(talked)
-    done = hmem(talked, "forget", "--chat=7", "--yes", "--json")
-    (record,) = json.loads(done.stdout)
-    assert (done.returncode, why in record["pending"][0]) == (28, True), record
-    assert not found(talked)
-    assert held(talked)
-
-
 def test_nothing_hidden_is_nothing_to_erase(talked: World) -> None:
     """An empty selection must never become a tombstone without ids, which is one for the whole chat."""
     done = hmem(talked, "forget", "--hidden", "--chat=7", "--yes")
@@ -254,7 +237,6 @@ def lines(world: World, *tombstones: Tombstone) -> str:
 
 def test_an_import_shows_what_its_tombstones_would_take_and_asks(talked: World) -> None:
     path = lines(talked, ERASE)
-    assert talked.command("hmem-night", "backfill", "jsonl", path, "--yes", check=False).returncode == 24
     unasked = talked.command("hmem-night", "backfill", "jsonl", path)
     assert "left out: 1 × a tombstone, which would remove turns" in unasked.stdout
     assert "1 turns found: 1 new" in unasked.stdout
@@ -262,9 +244,6 @@ def test_an_import_shows_what_its_tombstones_would_take_and_asks(talked: World) 
     command = ["hmem-night", "backfill", "jsonl", path, "--with-tombstones"]
     dry = talked.command(*command, "--dry-run")
     assert "forged permanently hides 1 turns of chat 7 (t1:user)" in dry.stdout
-    refused = talked.command(*command, check=False)
-    assert refused.returncode == 24
-    assert "forged permanently hides 1 turns of chat 7" in refused.stderr
     assert not list((talked.night_dir / "imports").glob("*.jsonl")), "nothing waits for the next night"
     assert answer(talked, command, "n") == 24
     assert found(talked)

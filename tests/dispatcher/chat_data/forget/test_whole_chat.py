@@ -36,43 +36,6 @@ def found_places(world: World) -> set[str]:
 
 
 @pytest.mark.slow
-def test_a_whole_chat_goes_from_every_layer(light: World, at_home: None) -> None:
-    others = planted(light)
-    before = found_places(light)
-    for place in (
-        "redis: hcli:memory:", "redis: hcli:results:", "redis: hcli:mem:dead", "redis: hcli:mem:tags", "redis: hcli:mem:outbox:",
-        "redis: hcli:mem:partial:", "redis: hcli:mem:bot:waiting:", "redis: hcli:session_history:", "redis: hcli:mem:why:", "redis: hcli:tasks",
-        "/state/chats/9912/notes.txt",
-    ):  # fmt: skip
-        assert place in before, place
-    assert any(place.startswith("/state/day-store.sqlite") for place in before)
-    assert any("/.claude/projects/" in place for place in before)
-    assert any(place.startswith("/state/prompts/") for place in before)
-    assert any(place.startswith("/night/archive/") for place in before)
-
-    asked = hmem(light, "forget", f"--chat={CHAT}", "--json")
-    assert json.loads(asked.stdout)["done"] is False
-    assert found_places(light) == before, "a preview changes nothing"
-
-    (record,) = json.loads(hmem(light, "forget", f"--chat={CHAT}", "--yes", "--json").stdout)
-    assert record["complete"], record
-    assert found_places(light) == set()
-    assert record["layers"] == {
-        "redis: tasks": {"answered": 2}, "redis: turns": {"removed": 2}, "redis: turns that cannot be read": {"removed": 1},
-        "redis: answers": {"removed": 2}, "redis: bot": {"removed": 4}, "redis: dead letters": {"removed": 4}, "redis: teaching": {"removed": 2},
-        "redis: tags": {"removed": 2}, "redis: outbox": {"removed": 2}, "redis: unconsolidated": {"removed": 2}, "redis: counters": {"removed": 2},
-        "redis: answers being written": {"removed": 2}, "redis: settings of the chat": {"removed": 1},
-        "store: turns": {"removed": 2}, "store: summaries": {"removed": 2}, "store: memories": {"removed": 2},
-        "store: actions": {"removed": 2}, "store: schedules": {"removed": 2}, "claude: transcripts": {"removed": 2}, "files": {"removed": 2},
-            "archive": {"records": 2, "files": 0}, "releases": {"removed": 1},
-    }  # fmt: skip
-    assert not any(word in json.dumps(record, ensure_ascii=False) for word in ("zanzibar", "жираф"))
-    assert list((light.root / "state" / "forgetting").glob("*.json")) == []
-    assert {result_of(light, f"queued-{CHAT}-{n}") for n in (0, 1)} == {FORGOTTEN}
-    left_alone(light, before=others)
-
-
-@pytest.mark.slow
 def test_the_preview_names_what_goes_whole_and_no_word_of_it(light: World, at_home: None) -> None:
     planted(light)
     light.command("hmem-night", "run")
@@ -137,13 +100,27 @@ STEPS = "journal hidden announced ended redis store claude files night caches sc
 
 def test_killed_anywhere_it_goes_on(light: World, at_home: None) -> None:
     others = planted(light)
+    before = found_places(light)
+    for place in (
+        "redis: hcli:memory:", "redis: hcli:results:", "redis: hcli:mem:dead", "redis: hcli:mem:tags", "redis: hcli:mem:outbox:",
+        "redis: hcli:mem:partial:", "redis: hcli:mem:bot:waiting:", "redis: hcli:session_history:", "redis: hcli:mem:why:", "redis: hcli:tasks",
+        "/state/chats/9912/notes.txt",
+    ):  # fmt: skip
+        assert place in before, place
+    assert any(place.startswith("/state/day-store.sqlite") for place in before)
+    assert any("/.claude/projects/" in place for place in before)
+    assert any(place.startswith("/state/prompts/") for place in before)
+    assert any(place.startswith("/night/archive/") for place in before)
     arguments = ["forget", f"--chat={CHAT}", "--yes"]
     for step in STEPS:
         died = hmem(light, *arguments, HMEM_CRASH_AT=f"forget:{step}")
         assert died.returncode == -9, (step, died.stderr)
         assert "unfinished" in hmem(light, "forget", "--list").stdout
         arguments = ["forget", "--resume"]
-    hmem(light, "forget", "--resume")
+    (record,) = json.loads(hmem(light, "forget", "--resume", "--json").stdout)
+    assert record["complete"], record
+    assert not any(word in json.dumps(record, ensure_ascii=False) for word in ("zanzibar", "жираф"))
+    assert {result_of(light, f"queued-{CHAT}-{n}") for n in (0, 1)} == {FORGOTTEN}
     assert found_places(light) == set()
     left_alone(light, others)
     assert "Nothing is unfinished." in hmem(light, "forget", "--resume").stderr
