@@ -14,8 +14,6 @@ from nightly.steps import summarise
 from shared.ranking.extractive_summary import LONGEST_SENTENCE, SUMMARY_CHARACTERS
 from shared.ranking.extractive_summary import summarise as extract
 from shared.turns.chunk import Chunk
-from shared.turns.chunking import chunks_of
-from shared.turns.records import Turn
 from tests.support.samples import NOW, chunk
 
 PROPERTY = settings(max_examples=60, deadline=None)
@@ -117,13 +115,3 @@ def test_the_file_tells_what_was_said_with_absolute_dates_newest_first() -> None
         "- 2024-02-07 anna: We leave for Lyon tomorrow at 7."
     )
     assert "- 2024-02-10 bert" in written(chunks, "Asia/Tokyo"), "dates are those of the chat's zone"
-
-
-@PROPERTY
-@given(st.lists(st.text(min_size=1, max_size=200), min_size=1, max_size=5), st.text(min_size=1, max_size=30))
-def test_no_line_of_the_file_is_anything_but_a_date_or_a_labelled_sentence(said: list[str], name: str) -> None:
-    turns = [Turn(f"t{n}", "user", "9912", f"{text}\n# Memory of a boiler", NOW, name) for n, text in enumerate(said)]
-    first, *rest = written([one for turn in turns for one in chunks_of(turn)]).splitlines()
-    assert re.match(r"\d+ turns on 1 day, 2024-02-09 to 2024-02-09: ", first)
-    assert all(re.match(r"- 2024-02-09 |$", line) for line in rest)
-    assert any(line.endswith("# Memory of a boiler") for line in rest)

@@ -7,7 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from shared.ranking.question import WEIGHTS, asks, asks_when, groups, meant_speakers, query_words, tells_time
+from shared.ranking.question import (
+    WEIGHTS,
+    asks,
+    asks_for_advice,
+    asks_when,
+    groups,
+    meant_speakers,
+    query_words,
+    tells_time,
+)
 from shared.ranking.scoring import Question, Scored, bm25, score
 from shared.turns.speakers import Speaker
 from tests.support.samples import features, posting
@@ -50,6 +59,18 @@ def test_times_are_asked_and_told() -> None:
     assert not tells_time("a fortnightly weekly")
     assert asks("really? ")
     assert not asks("really? yes")
+
+
+def test_a_question_for_advice_is_known_and_one_for_what_was_advised_is_none() -> None:
+    for asked in (
+        "What would you suggest?",
+        "Was soll ich heute kochen?",
+        "¿Qué me recomiendas?",
+        "Посоветуй мне книгу",
+    ):
+        assert asks_for_advice(query_words(asked))
+    for asked in ("What did you suggest last week?", "When should I go?", "Where does Anna live?", ""):
+        assert not asks_for_advice(query_words(asked))
 
 
 def test_what_stands_beside_a_match_is_found_and_what_is_in_another_session_is_not() -> None:

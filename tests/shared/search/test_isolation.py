@@ -26,7 +26,6 @@ from shared.wire import keys
 from tests.support.day.prompts import assembled
 from tests.support.world import World
 
-LIGHT = {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}
 ODD = [*'9912 991 -9912 * 9912* % a/b " c1 OR chat_id ../9912 ключ'.split(), "a b", "9912 OR 77"]
 CHATS = [*ODD, "77", "-100123", "5", "x'--", '{"$ne": ""}']
 WORDS = "amber basalt cedar dahlia ember falcon garnet hazel indigo jasper kestrel lichen maple nectar osprey pewter quartz rowan sable teal"
@@ -41,19 +40,16 @@ def say_all(world: World) -> None:
         world.say(f"d{number}", "We met at the harbour on Monday.", chat_id=chat, timestamp=1_707_600_000.0)
 
 
-@pytest.fixture(scope="module", params=["keywords", "vectors"])
-def served(
-    request: Any, tmp_path_factory: pytest.TempPathFactory, redis_url: str
-) -> Iterator[tuple[World, OpenRelease]]:
-    """One night over all chats, and its open release."""
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Iterator[tuple[World, OpenRelease]]:
+    """One night over all chats, and its open release, with keywords and vectors."""
     client: Redis = Redis.from_url(redis_url)
     client.flushall()
-    world = World(tmp_path_factory.mktemp(request.param), client, redis_url)
-    world.environment = LIGHT if request.param == "keywords" else {}
+    world = World(tmp_path_factory.mktemp("served"), client, redis_url)
     say_all(world)
     world.night()
     release = opened(world)
-    assert (release.vectors_missing is None) == (request.param == "vectors")
+    assert release.vectors_missing is None
     yield world, release
     release.close()
     client.close()
@@ -87,29 +83,24 @@ def test_no_chat_is_told_the_canary_of_another(served: tuple[World, OpenRelease]
     settings = world.settings()
     for number, chat in enumerate(CHATS):
         own = CANARY[chat]
-        for turn, other in enumerate(CHATS):
-            if chat == other:
-                continue
-            # Every chat is asked about every other, each time in one of the ways: all ways meet all chats.
+        for turn in range(1, 5):
+            # Every chat is asked about the next four, each time in another of the ways: all ways meet all chats.
+            other = CHATS[(number + turn) % len(CHATS)]
             ways = queries(CANARY[other], other)
-            query = ways[(number + turn) % len(ways)]
+            query = ways[(4 * number + turn) % len(ways)]
             found = assembled(PromptRequest(chat, query), settings, release)
             told = orjson.dumps(found.to_json()).decode().replace(own, "")
             assert not [word for word in CANARY.values() if word in told], (chat, other, query)
             assert all(hit.chunk.chat_id == chat for hit in [*found.used, *found.cut])
+        found = assembled(PromptRequest(chat, f"What about {own}?"), settings, release)
+        assert any(own in hit.chunk.text for hit in found.used), chat
+    for stranger in ("99", "nobody", "9912\n", "", "' OR 1=1 --", "?"):
+        found = assembled(PromptRequest(stranger, "secret word harbour"), settings, release)
+        assert (found.text, found.used, found.cut) == ("", [], [])
 
 
-def test_each_chat_is_told_its_own(served: tuple[World, OpenRelease]) -> None:
-    world, release = served
-    for chat, canary in CANARY.items():
-        found = assembled(PromptRequest(chat, f"What about {canary}?"), world.settings(), release)
-        assert any(canary in hit.chunk.text for hit in found.used), chat
-        assert canary in found.text
-
-
-@pytest.mark.parametrize("chat", ["*", "991"])
-def test_the_commands_tell_no_chat_of_another(served: tuple[World, OpenRelease], chat: str) -> None:
-    world, _ = served
+def test_the_commands_tell_no_chat_of_another(served: tuple[World, OpenRelease]) -> None:
+    (world, _), chat = served, "*"
     query = f"secret word OR {CANARY['77']}"
     for command in ("search", "context"):
         done = world.command("hmem", command, "--json", "--", chat, query)
@@ -117,16 +108,7 @@ def test_the_commands_tell_no_chat_of_another(served: tuple[World, OpenRelease],
         assert not [word for word in CANARY.values() if word in told]
 
 
-@pytest.mark.parametrize("chat", ["99", "nobody", "9912\n", "", "' OR 1=1 --", "?"])
-def test_a_chat_that_said_nothing_is_told_nothing(served: tuple[World, OpenRelease], chat: str) -> None:
-    world, release = served
-    found = assembled(PromptRequest(chat, "secret word harbour"), world.settings(), release)
-    assert (found.text, found.used, found.cut) == ("", [], [])
-
-
-@pytest.mark.parametrize("environment", [LIGHT, {}], ids=["keywords", "vectors"])
-def test_deleting_a_chat_changes_nothing_that_another_recalls(world: World, environment: dict[str, str]) -> None:
-    world.environment = environment
+def test_deleting_a_chat_changes_nothing_that_another_recalls(world: World) -> None:
     say_all(world)
     world.night()
     before = opened(world)
@@ -135,8 +117,8 @@ def test_deleting_a_chat_changes_nothing_that_another_recalls(world: World, envi
     world.night()
     after = opened(world)
     assert not after.recall(Query("77", CANARY["77"], 50)).hits
-    for chat in ("9912", "*", "-100123"):
-        for query in ("secret word", CANARY["77"], "Where did we meet?", CANARY[chat]):
+    for chat in ("9912", "*"):
+        for query in ("secret word", CANARY["77"], "Where did we meet?"):
             one, two = (
                 told(assembled(PromptRequest(chat, query), world.settings(), release)) for release in (before, after)
             )
@@ -158,15 +140,6 @@ def told(context: Context) -> bytes:
 # ── less memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.fixture
-def remembering(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
-    """A night with vectors over one chat whose summary holds what was said."""
-    for number in range(8):
-        world.say(f"t{number}", f"The heron came to the pond at {number} in the morning.", timestamp=1.7e9 + number)
-    world.night()
-    return world
-
-
 def names(context: Context) -> list[str]:
     return [part.name for part in context.parts]
 
@@ -181,56 +154,38 @@ def asked(world: World, change: Callable[[OpenRelease], object] = lambda _: None
         release.close()
 
 
-def test_words_and_meaning_where_all_is_well(remembering: World) -> None:
-    context = asked(remembering)
-    assert names(context) == ["recalled"]
-    assert context.degraded == []
+def test_without_its_keywords_the_summary_remains_and_then_nothing(world: World) -> None:
+    for number in range(8):
+        world.say(f"t{number}", f"The heron came to the pond at {number} in the morning.", timestamp=1.7e9 + number)
+    world.night()
+    context = asked(world)
+    assert (names(context), context.degraded) == (["recalled"], [])
     assert all(hit.vector is not None and hit.lexical is not None for hit in context.used)
 
-
-@pytest.mark.slow
-def test_without_an_embedder_words_remain(remembering: World) -> None:
-    context = asked(remembering, embedder="ollama", ollama_url="http://127.0.0.1:1")
-    assert names(context) == ["summary", "recalled"]
-    assert [reason.split(":")[0] for reason in context.degraded] == ["no vector search"]
-    assert all(hit.vector is None for hit in context.used)
-
-
-def test_without_the_vector_index_words_remain(remembering: World) -> None:
-    for name in ("chroma", "vectors"):
-        shutil.rmtree(remembering.memory_dir / "current" / name, ignore_errors=True)
-    context = asked(remembering)
+    shutil.rmtree(world.memory_dir / "current" / "vectors")
+    context = asked(world)
     assert names(context) == ["summary", "recalled"]
     assert context.degraded[0].startswith("no vector search:")
     assert all(hit.vector is None for hit in context.used)
 
-
-def test_without_its_keywords_the_summary_remains_and_then_nothing(remembering: World) -> None:
     def damage(release: OpenRelease) -> None:
         assert release._lexical
         release._lexical.close()
-        (path,) = part_files(remembering.memory_dir / "current" / "lexical")
+        (path,) = part_files(world.memory_dir / "current" / "lexical")
         whole = path.read_bytes()
         path.write_bytes(whole[:100] + b"\xff" * (len(whole) - 100))
         release._lexical = LexicalIndex(path)
 
-    context = asked(remembering, damage)
+    context = asked(world, damage)
     assert names(context) == ["summary"]
     assert any(reason.startswith("no recalled text:") for reason in context.degraded)
     assert json.loads(json.dumps(context.to_json()))["degraded"] == context.degraded
 
-    current = current_release(remembering.memory_dir)
+    current = current_release(world.memory_dir)
     assert current is not None
     next((current / "chats").iterdir()).unlink()
-    release = OpenRelease(remembering.settings(), current)
-    nothing = assembled(PromptRequest("9912", "When did the heron come?"), remembering.settings(), release)
+    release = OpenRelease(world.settings(), current)
+    nothing = assembled(PromptRequest("9912", "When did the heron come?"), world.settings(), release)
     assert (nothing.text, names(nothing)) == ("", [])
     assert nothing.degraded
     release.close()
-
-
-@pytest.mark.slow
-def test_small_talk_is_given_no_recalled_lines_and_the_owner_is_told_why(remembering: World) -> None:
-    done = json.loads(remembering.command("hmem", "context", "9912", "thanks", "--json").stdout)
-    assert [part["name"] for part in done["parts"]] == ["summary"], "a conversation begins"
-    assert done["nothing_why"].startswith("it has no word that shows its topic")

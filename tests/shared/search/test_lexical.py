@@ -117,16 +117,6 @@ def test_a_question_of_another_chat_is_not_shown_with_an_answer(opened: Open) ->
     assert index.questions_of([every["foreign"]], "77") == index.questions_of([every["foreign"]], "9912") == {}
 
 
-def test_words_are_found_in_other_forms_cases_and_without_accents(opened: Open) -> None:
-    index = opened(
-        chunk("1", "She was RUNNING the scans"), chunk("2", "une Crème brûlée"), chunk("3", "напомни про Вчера")
-    )
-    assert found(index, "run") == found(index, "who runs?") == found(index, "scanning") == ["1"]
-    assert found(index, "creme BRULEE") == found(index, "CRÈME") == ["2"]
-    assert found(index, "вчера") == ["3"]
-    assert found(index, "runner-up!") == []
-
-
 def test_the_best_match_comes_first_and_the_newer_one_of_equals(opened: Open) -> None:
     index = opened(
         chunk("1", "red bike"),

@@ -20,24 +20,11 @@ LEXICAL_DAMAGE: dict[str, tuple[Callable[[Path], object], type[HmemError], str]]
         LedgerMismatch,
         "holds 41 chunks",
     ),
-    "a chat is gone": (sql("DELETE FROM chats WHERE chat_no = 1"), LedgerMismatch, "finds 20 by keyword"),
-    "two chats changed places": (
-        sql("UPDATE chats SET chat_no = -chat_no", "UPDATE chats SET chat_no = chat_no + 3"),
-        LedgerMismatch,
-        "by keyword",
-    ),
     "a chunk of another chat": (sql("UPDATE chunks SET chat_id = '77' WHERE chunk_no = 3"), LedgerMismatch, "holds"),
     "another count of a word": (sql("UPDATE postings SET counts = x'0900' WHERE term = 'note'"), LedgerMismatch, "by keyword"),
-    "a row without its words": (sql("DELETE FROM items WHERE chat_no = 1"), LedgerMismatch, "finds 19 by keyword"),
     "a word is gone": (sql("DELETE FROM postings WHERE chat_no = 1 AND term = 'note'"), LedgerMismatch, "finds 19 by keyword"),
-    "another chat's word": (sql("UPDATE postings SET chat_no = 2 WHERE chat_no = 1 AND term = '9912'"), LedgerMismatch, "by keyword"),
     "words of nobody": (
         sql("INSERT INTO postings SELECT 7, term, ordinals, counts FROM postings WHERE chat_no = 1"), LedgerMismatch, "finds 40 by keyword"),
-    "items of nobody": (
-        sql("INSERT INTO items SELECT 7, chunk_ids, speakers, starts, lengths, tokens, said_by, flags, users FROM items WHERE chat_no = 1"),
-        LedgerMismatch,
-        "finds 40 by keyword",
-    ),
     "two chats changed their words": (
         sql("UPDATE items SET chat_no = -chat_no", "UPDATE items SET chat_no = chat_no + 3"), LedgerMismatch, "by keyword"),
     "a flipped byte": (lambda p: flip_page(p, 2), StorageError, "is damaged"),

@@ -44,27 +44,24 @@ def test_questions_and_words_in_other_forms_find_their_turn(world: World) -> Non
     ("said", "asked"),
     [
         ("昨天把洗衣机修好了", "洗衣机"),
-        ("左脚踝扭伤了", "脚踝"),
         ("冷蔵庫から水が漏れた", "冷蔵庫"),
-        ("ｶﾞｽの点検", "ガス"),
         ("か\u3099っこう", "がっこう"),
         ("한국어를 배워요", "한국어"),
         ("ภาษาไทยยากมาก", "ภาษาไทย"),
-        ("ພາສາລາວ", "ພາສາ"),
-        ("ភាសាខ្មែរ", "ខ្មែរ"),
         ("မြန်မာစာ", "မြန်မာ"),
-        ("iPhone在桌子上", "桌子 iphone"),
         ("ＡＢＣ１２３", "abc123"),
-        ("Tiếng Việt", "tieng viet"),
         ("Tie\u0302\u0301ng đường", "tiếng duong"),
         ("die Straße", "strasse STRASSE"),
         ("ığdır Isparta", "IGDIR ısparta"),
         ("Łódź", "lodz"),
-        ("Ærø", "aero"),
         ("كِتَابٌ جديد", "الكتاب"),
         ("שָׁלוֹם", "שלום"),
         ("हिन्दी में", "हिन्दी"),
         ("τα σπίτια", "ΣΠΊΤΙ"),
+        ("ЁЛКУ ПРИВЕЗЛИ", "елка"),
+        ("за\u0301мка на горе", "замки"),
+        ("привіт, друже", "ПРИВІТ"),
+        ("running boats", "boat"),
     ],
 )
 def test_letters_and_characters_are_folded_on_both_sides(said: str, asked: str) -> None:
@@ -106,48 +103,30 @@ def test_sentence_words_are_not_searched_for(question: str, terms: list[str]) ->
     assert query_terms(query_words(question)) == terms
 
 
-@pytest.mark.parametrize(
-    ("question", "when"),
-    [
-        *(("Wann kommt der Klempner?", True), ("Wie lange dauert das?", True), ("Wie heißt der Hund?", False)),
-        *(("Quando arriva l'idraulico?", True), ("¿Cuándo viene?", True), ("Combien de temps ça prend ?", True)),
-        *((text, True) for text in ("Когда придёт сантехник?", "Как долго шёл ремонт?", "Сколько времени это заняло?")),
-        *(("Сколько стоила лодка?", False), ("Как зовут собаку?", False)),
-        *(("什么时候去医院？", True), ("什么东西坏了？", False), ("いつ行きますか？", True), ("เจอกันเมื่อไหร่", True)),
-    ],
-)
-def test_a_question_for_a_time(question: str, when: bool) -> None:
-    assert asks_when(query_words(question)) is when
-
-
-@pytest.mark.parametrize(
-    ("text", "tells"),
-    [
-        *(
-            ("Das war letzte Woche.", True),
-            ("Wir kommen, morgen!", True),
-            ("lunedì prossimo", True),
-            ("na semana passada", True),
-        ),
-        *(("他昨天来过", True), ("三月去的", True), ("火曜日に会う", True), ("เมื่อวานฝนตก", True), ("어제 샀어", True)),
-        *(("Der Hund bellt", False), ("猫很可爱", False), ("mayo on the sandwich, on Mars", False)),
-        *(
-            (text, True)
-            for text in (
-                "в прошлую пятницу",
-                "Две недели назад",
-                "неделю болел",
-                "12 мая",
-                "в Декабре",
-                "вчера вечером",
-                "три года",
-            )
-        ),
-        *((text, False) for text in ("мои майки", "годный средний маяк", "просто слова")),
-    ],
-)
-def test_a_text_that_tells_a_time(text: str, tells: bool) -> None:
-    assert tells_time(text) is tells
+def test_a_question_for_a_time_and_a_text_that_tells_one() -> None:
+    for asked in (
+        "Wann kommt der Klempner?",
+        "¿Cuándo viene?",
+        "Как долго шёл ремонт?",
+        "什么时候去医院？",
+        "เจอกันเมื่อไหร่",
+    ):
+        assert asks_when(query_words(asked)), asked
+    for asked in ("Wie heißt der Hund?", "Сколько стоила лодка?", "什么东西坏了？"):
+        assert not asks_when(query_words(asked)), asked
+    for told in (
+        "Wir kommen, morgen!",
+        "lunedì prossimo",
+        "他昨天来过",
+        "火曜日に会う",
+        "어제 샀어",
+        "в прошлую пятницу",
+        "12 мая",
+        "три года",
+    ):
+        assert tells_time(told), told
+    for told in ("Der Hund bellt", "猫很可爱", "mayo on the sandwich, on Mars", "мои майки", "годный средний маяк"):
+        assert not tells_time(told), told
 
 
 @pytest.mark.parametrize(

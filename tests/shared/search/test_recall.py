@@ -102,22 +102,16 @@ def test_meaning_finds_what_words_do_not(light: World, opened: Any) -> None:
     assert meaning.asked == ["9912"]
 
 
-@pytest.mark.parametrize("fault", ["late", "error", "no vectors"])
-def test_without_an_answer_by_meaning_words_are_enough(light: World, opened: Any, fault: str) -> None:
+def test_without_an_answer_by_meaning_words_are_enough(light: World, opened: Any) -> None:
     talk(light, boiler="the boiler broke", cat="our cat sleeps")
-    meaning = Meaning({})
-    if fault == "late":
-        meaning.late = threading.Event()
-    elif fault == "error":
-        meaning.error = RuntimeError("Ollama is asleep")
-    release = opened(meaning)
-    found = release.recall(Query("9912", "boiler", 5, 0.05))
-    if meaning.late:
-        meaning.late.set()
-    assert [hit.chunk.chunk_id for hit in found.hits] == ["boiler:user#1"]
-    assert found.hits[0].vector is None
-    said = {"late": "no answer within 0.050 s", "error": "Ollama is asleep", "no vectors": None}[fault]
-    assert [said in why for why in found.degraded] == [True] if said else found.degraded == []
+    late, broken, none = Meaning({}), Meaning({}), Meaning({})
+    late.late, broken.error = threading.Event(), RuntimeError("Ollama is asleep")
+    for meaning, said in ((late, ["no answer within 0.050 s"]), (broken, ["Ollama is asleep"]), (none, [])):
+        found = opened(meaning).recall(Query("9912", "boiler", 5, 0.05))
+        if meaning.late:
+            meaning.late.set()
+        assert [(hit.chunk.chunk_id, hit.vector) for hit in found.hits] == [("boiler:user#1", None)]
+        assert found.degraded == [f"no vector search: {one}" for one in said]
 
 
 def test_what_is_said_again_is_one_hit_that_names_the_others(light: World, opened: Any) -> None:
@@ -171,12 +165,10 @@ def test_a_release_of_an_older_format_is_refused_and_the_night_makes_a_new_one(l
 def test_search_tells_every_score_and_takes_a_time(light: World) -> None:
     talk(light, a="the boiler broke", b="the boiler works")
     command = ("hmem", "search", "9912", "boiler yesterday", "--json", "--now")
-    for now in ("2026-05-13", "2026-05-13T12:00:00+00:00", str(NOON)):
-        hits = json.loads(light.command(*command, now).stdout)["hits"]
-        assert hits[0]["turn_ids"] == ["b:user"]
-        assert "bm25" in hits[0]["scores"]
-        assert {"lexical", "length", "said_then"} <= set(hits[0]["parts"])
-        assert hits[0]["also"] == []
+    hits = json.loads(light.command(*command, "2026-05-13T12:00:00+00:00").stdout)["hits"]
+    assert (hits[0]["turn_ids"], hits[0]["also"]) == (["b:user"], [])
+    assert "bm25" in hits[0]["scores"]
+    assert {"lexical", "length", "said_then"} <= set(hits[0]["parts"])
     assert light.command(*command, "soon", check=False).returncode == 24
 
 
@@ -223,12 +215,10 @@ def test_a_batch_names_what_could_not_be_asked_and_refuses_what_is_no_question(l
     batch.write_text('{"qid": 1, "chat_id": "9912", "question": "boiler"}\n')
     (line,) = light.command("hmem", "search", "--batch", str(batch), EMBEDDER="local").stdout.splitlines()
     assert json.loads(line)["degraded"] == ["no vector search: release 1 was built without a vector index"]
-    for wrong in ('"question": ""', '"question": 5', '"nothing": 1', '"question": "x", "user_id": true'):
+    for wrong in ('"question": ""', '"question": "x", "user_id": true'):
         batch.write_text(f'{{"qid": 1, "chat_id": "9912", {wrong}}}\n')
         done = light.command("hmem", "search", "--batch", str(batch), check=False)
         assert (done.returncode, "line 1" in done.stderr) == (24, True), done.stderr
-    for wrong_use in (("search", "9912", "x", "--batch"), ("context", "9912", "x", "--batch")):
-        assert light.command("hmem", *wrong_use, str(batch), check=False).returncode == 24
-    for budgets in ("-5", "0", "", "500,,600"):
-        done = light.command("hmem", "context", "--batch", str(batch), f"--budgets={budgets}", check=False)
-        assert done.returncode == 24, budgets
+    assert light.command("hmem", "search", "9912", "x", "--batch", str(batch), check=False).returncode == 24
+    done = light.command("hmem", "context", "--batch", str(batch), "--budgets=500,,600", check=False)
+    assert done.returncode == 24

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from typing import Any
 
 import pytest
 
 from nightly.archive import chat_chunks
 from nightly.cli.status import sentence
-from nightly.steps import summarise
 from shared.errors import StepTimeout
-from shared.ranking import extractive_summary
 from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
 from shared.turns.records import Task, Turn, well_formed
 from tests.support.day.forgetting_world import hmem
-from tests.support.night.indexes.chat_tables import summaries
 from tests.support.night.whole_archive import read_archive
 from tests.support.world import World
 
@@ -103,24 +99,3 @@ def test_what_is_no_fault_of_a_turn_stops_the_night(light: World, monkeypatch: p
             light.night()
     monkeypatch.undo()
     assert light.night()[-1]["set_aside"] == {}
-
-
-@pytest.mark.slow
-def test_a_chat_without_a_summary_is_named_and_the_others_have_theirs(
-    light: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for chat in ("7", "8"):
-        light.say(f"t{chat}", "The boiler of the house stopped on Monday.", chat_id=chat)
-    made = extractive_summary.summarise
-
-    def failing(chunks: list[Chunk]) -> Any:
-        if chunks[0].chat_id == "7":
-            raise ZeroDivisionError
-        return made(chunks)
-
-    monkeypatch.setattr(summarise, "summarise", failing)
-    (night,) = light.night()
-    assert night["without_summary"] == {"7": "ZeroDivisionError"}
-    assert "no summary of chat 7 (ZeroDivisionError)" in sentence(night)
-    assert "8" in summaries((light.memory_dir / "current").resolve())
-    assert "boiler" in light.command("hmem", "search", "7", "boiler").stdout

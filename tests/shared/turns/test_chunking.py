@@ -47,13 +47,10 @@ def test_encoded_data_is_replaced_by_its_length(data: str) -> None:
 @pytest.mark.parametrize(
     "kept",
     [
-        hashlib.sha256(b"x").hexdigest(),
         hashlib.sha512(b"x").hexdigest(),
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl",
         "Donaudampfschifffahrtsgesellschaftskapitän",
         "a" * 400,
-        "honorificabilitudinitatibus" * 10,
-        "-" * 300,
         "https://example.org/a/very/long/path/with?query=1&more=2#and-a-fragment",
     ],
 )
@@ -69,12 +66,6 @@ def test_passages_lose_nothing_keep_the_order_and_the_limit(text: str, limit: in
     cut = passages(text, limit)
     assert visible("".join(cut)) == visible(text)
     assert all(0 < len(part) <= limit for part in cut)
-
-
-@PROPERTY
-@given(st.text(max_size=3000))
-def test_a_text_within_the_limit_is_one_passage_and_an_empty_one_none(text: str) -> None:
-    assert passages(text, len(text)) == ([text] if text else [])
 
 
 @pytest.mark.slow
@@ -97,21 +88,6 @@ def test_a_short_turn_is_one_chunk_that_says_where_it_comes_from() -> None:
     assert (chunk.started_at, chunk.ended_at, chunk.passage, chunk.passages) == (1_707_500_000.0, 1_707_500_000.0, 1, 1)
 
 
-@pytest.mark.slow
-@PROPERTY
-@given(st.lists(words, min_size=400, max_size=800))
-def test_the_chunks_of_a_long_turn_are_numbered_and_together_the_turn(found: list[str]) -> None:
-    content = " ".join(found)
-    chunks = chunks_of(turn(content))
-    assert " ".join(chunk.text for chunk in chunks) == content
-    assert [chunk.chunk_id for chunk in chunks] == [f"t1:user#{number}" for number in range(1, len(chunks) + 1)]
-    assert [(chunk.passage, chunk.passages) for chunk in chunks] == [
-        (n, len(chunks)) for n in range(1, len(chunks) + 1)
-    ]
-    assert all(len(chunk.text) <= PASSAGE_CHARACTERS for chunk in chunks)
-    assert len(chunks) <= len(content) // (PASSAGE_CHARACTERS - 13) + 1, "they are filled"
-
-
 @pytest.mark.parametrize("content", ["", " \n\t ", "\x1b[0m\x00", "\ud800"])
 def test_a_turn_without_readable_text_has_no_chunks(content: str) -> None:
     assert chunks_of(turn("x"))
@@ -128,16 +104,10 @@ def test_what_is_indexed_has_speaker_and_the_date_of_the_zone() -> None:
     ("content", "kept"),
     [
         ("a" * 1_000_000, 1_000_000),
-        ("a1" * 500_000, 1_000_000),
-        ("ab " * 333_333, 666_666),
         (". " * 500_000, 500_000),
-        (".\n" * 500_000, 500_000),
         ("\n " * 500_000, 0),
-        ("\x1b]" * 100_000, 0),
-        ("\x1b[" * 500_000, 500_000),
         ("\x1b[" + ";" * 1_000_000, 1_000_001),
         (("\x1b]" + "a" * 900) * 1_100, 990_000),
-        ("data:" * 200_000, 1_000_000),
         (BLOB.rstrip("=") * 1_400, 32),
         (base64.encodebytes(BLOB.encode() * 1_400).decode(), 90),
     ],

@@ -5,17 +5,12 @@ from __future__ import annotations
 import json
 from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.prompt.budget import PromptInput, compose
-from shared.search.lexical import LexicalIndex, build
-from shared.turns.chunking import chunks_of
 from shared.turns.records import Task, Turn, user_id_of
 from shared.turns.speakers import label, namesakes
-from tests.support.machine import wait_for
 from tests.support.world import World
 
 GROUP = "-100"
@@ -89,55 +84,10 @@ def test_two_people_of_one_name_are_told_apart_wherever_they_are_read(light: Wor
     assert f" Alex {other}: the boiler of mine is a Junkers" in shown
     assert f" Alex {one}: the boiler of mine is a Junkers" in shown, "two people never say the same"
     assert " Anna: my boiler leaks" in shown
-    hits = json.loads(light.command("hmem", "search", GROUP, "Vaillant", "--json").stdout)["hits"]
-    assert (hits[0]["speaker"], hits[0]["label"], hits[0]["user_id"]) == ("Alex", f"Alex {one}", "17")
     assert f"- Alex {other}: the boiler" in light.command("hmem", "context", GROUP, "who has a Junkers boiler?").stdout
-    for command in ("hmem", "hmem-night"):
-        out = tmp_path / command
-        verb = ("export", f"--chat={GROUP}") if command == "hmem" else ("export-archive",)
-        light.command(command, *verb, "--out", str(out))
-        (document,), (lines,) = out.rglob("conversation.md"), out.rglob("turns.jsonl")
-        assert f" Alex {one}**" in document.read_text()
-        assert f" Alex {other}**" in document.read_text()
-        assert {json.loads(line)["user_id"] for line in lines.read_text().splitlines()} == {"17", "42", "5"}
-
-
-@pytest.mark.slow
-def test_the_id_comes_back_with_an_import_and_out_of_a_release_alone(light: World, tmp_path: Path) -> None:
-    group_of_two(light)
-    light.night()
     out = tmp_path / "out"
-    light.command("hmem", "export", f"--chat={GROUP}", "--out", str(out), HMEM_NIGHT_DIR=str(tmp_path / "elsewhere"))
-    written = [json.loads(line) for line in (out / "turns.jsonl").read_text().splitlines()]
-    assert [(one["name"], one["user_id"]) for one in written] == [("Alex", "17"), ("Alex", "42"), ("Anna", "5")]
-    there: dict[str, Any] = {"HMEM_NIGHT_DIR": str(tmp_path / "night"), "HMEM_MEMORY_DIR": str(tmp_path / "memory")}
-    light.redis.flushall()
-    light.command("hmem-night", "backfill", "jsonl", str(out / "turns.jsonl"), **there)
-    light.command("hmem-night", "run", **there)
-    hits = json.loads(light.command("hmem", "search", GROUP, "boiler", "--json", **there).stdout)["hits"]
-    assert {hit["user_id"] for hit in hits} == {"17", "42", "5"}
-
-
-def test_the_dispatcher_keeps_who_asked(light: World) -> None:
-    light.start_dispatcher()
-    light.enqueue("t1", "hello there", user_id=17, name="Alex")
-    wait_for(lambda: light.redis.exists("hcli:memory:t1:asst"), "the answer")
-    asked, answered = (json.loads(light.redis.get(f"hcli:memory:t1:{role}") or b"{}") for role in ("user", "asst"))
-    assert (asked["user_id"], answered["role"], "user_id" in answered) == ("17", "asst", False)
-
-
-def test_the_injected_lines_name_the_asker_apart(tmp_path: Path) -> None:
-    from shared.config.settings import load_settings
-    from shared.search.types import Hit, Recalled
-
-    (chunk,) = chunks_of(Turn("t", "user", "7", "the key is under the mat", 1.0, "Alex", user_id="17"))
-    made = compose(
-        PromptInput(
-            Recalled([Hit(chunk, 1.0, 1.0, None, None, mark="#4f2a")]), budget=500, zone=load_settings().timezone, run=1
-        )
-    )
-    assert "- Alex #4f2a: the key is under the mat" in made.text
-    build(tmp_path / "lexical", 1, [(chunk, chunk.text)])
-    index = LexicalIndex(tmp_path / "lexical")
-    assert index.chunks([chunk.chunk_id], "7")[chunk.chunk_id] == chunk
-    index.close()
+    light.command("hmem", "export", f"--chat={GROUP}", "--out", str(out))
+    (document,), (lines,) = out.rglob("conversation.md"), out.rglob("turns.jsonl")
+    assert f" Alex {one}**" in document.read_text()
+    assert f" Alex {other}**" in document.read_text()
+    assert {json.loads(line)["user_id"] for line in lines.read_text().splitlines()} == {"17", "42", "5"}

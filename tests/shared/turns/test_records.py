@@ -214,7 +214,7 @@ cuttable = st.lists(
 )
 
 
-@settings(PROPERTY, max_examples=10 * PROPERTY.max_examples)
+@settings(PROPERTY, max_examples=4 * PROPERTY.max_examples)
 @given(ids, cuttable.map(":".join), completed)
 @example("t1", "No: the pressure is too high", "2026-11-22T10:00:00+00:00")
 @example("t1", "It was at:2026-11-22T10:00:00+00:00", "2026-11-22T10:00:00.000001+00:00")
@@ -253,6 +253,7 @@ def test_a_changed_or_foreign_result_does_not_verify() -> None:
     assert Result.parse(signed.to_json()).verify("key", "t1")
     assert not signed.verify("key", "t2")
     assert not signed.verify("other", "t1")
+    assert not Result("hello", "2026-01-01T00:00:00+00:00", "\u00e9\ud800").verify("key", "t1"), "nor is it raised"
     for name in ("output", "completed_at", "hmac"):
         assert not Result.parse(dumps(raw | {name: raw[name] + "0"})).verify("key", "t1")
 
@@ -279,11 +280,6 @@ def test_a_record_with_arbitrary_values_is_read_or_refused(odd: dict[str, Any], 
             assert parse(raw) == parse(raw)
         with suppress(RecordRefused):
             Turn.parse(key, raw)
-
-
-def test_a_signature_of_any_characters_is_refused_not_raised() -> None:
-    forged = Result("hello", "2026-01-01T00:00:00+00:00", "\u00e9\ud800")
-    assert not forged.verify("key", "t1")
 
 
 @pytest.mark.parametrize(("chat", "bot"), [

@@ -77,17 +77,12 @@ def test_what_is_no_time_to_come_is_refused_in_a_sentence(asked: str, why: str) 
         read_request(asked, NOW, BERLIN)
 
 
-@pytest.mark.parametrize("when", ["tomorrow 9:00", "every monday 8:00", "in 20 minutes", "завтра в 9:00"])
-def test_the_when_of_a_tag(when: str) -> None:
-    assert read_when(when, NOW, BERLIN).at > NOW
-
-
-@pytest.mark.parametrize(
-    "when", ["every monday 8:00 and more", "soon", "yesterday", "", "|", "9" * 500, "every", "@/etc/passwd"]
-)
-def test_any_other_when_is_refused(when: str) -> None:
-    with pytest.raises(InvalidInput):
-        read_when(when, NOW, BERLIN)
+def test_the_when_of_a_tag_is_a_time_and_nothing_else() -> None:
+    for when in ("tomorrow 9:00", "every monday 8:00", "in 20 minutes", "завтра в 9:00"):
+        assert read_when(when, NOW, BERLIN).at > NOW
+    for when in ("every monday 8:00 and more", "soon", "yesterday", "", "|", "9" * 500, "every"):
+        with pytest.raises(InvalidInput):
+            read_when(when, NOW, BERLIN)
 
 
 def test_every_takes_only_what_repeats() -> None:
