@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,6 +19,9 @@ from uuid import uuid4
 from shared.config.credentials import for_child
 from shared.config.settings import Settings
 from shared.system.privileges import child_as_owner_of
+
+#: The file of a container that Docker mounts over its /etc/hostname.
+_CONTAINER = re.compile(r"/containers/([0-9a-f]{64})/hostname /etc/hostname ")
 
 
 def process_name() -> str:
@@ -54,10 +58,25 @@ def died_here(name: str) -> bool:
 
 def _place() -> str:
     """What tells apart machines and containers of one name: six digits for this boot, and for what gives processes their numbers."""
-    boot = ""
+    boot, numbers = "", _own_container()
     with suppress(OSError):  # ProcSubset=pid
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
-    return _digits(f"{boot}{Path('/proc/self/ns/pid').readlink()}", 6)
+    with suppress(OSError):
+        numbers = numbers or str(Path("/proc/self/ns/pid").readlink())
+    return _digits(boot + numbers, 6)
+
+
+def _own_container() -> str:
+    """The id of Docker's container that gives our processes their numbers; "" if that is somebody else.
+
+    A container that is started again has a new namespace of process numbers, and none of its earlier processes. Docker's init (`init: true`) is the
+    first process of no other namespace.
+    """
+    with suppress(OSError):
+        if Path("/proc/1/comm").read_text(encoding="utf-8") == "docker-init\n":
+            found = _CONTAINER.search(Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace"))
+            return found[1] if found else ""
+    return ""
 
 
 def _state_of(number: int) -> tuple[str, str]:

@@ -9,19 +9,41 @@ import os
 import re
 import socket
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from redis import Redis, ResponseError
-from redis.asyncio import Redis as AsyncRedis
-from redis.asyncio.retry import Retry as AsyncRetry
-from redis.backoff import ExponentialBackoff, NoBackoff
-from redis.connection import Connection
-from redis.retry import Retry
-
-from shared.wire.sending import make_cancellable
 from shared.wire.values import shown
+
+
+@contextmanager
+def _without_telemetry() -> Iterator[None]:
+    """redis-py imports the SDK of OpenTelemetry where it is installed (Chroma brings it), for metrics that we do not use.
+
+    That is a third of what importing redis-py takes, so it does not find it where this module is the first to import it: in `hmem status`, not in
+    a dispatcher.
+    """
+    hidden = "opentelemetry" not in sys.modules and "redis" not in sys.modules
+    if hidden:
+        sys.modules["opentelemetry"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if hidden:
+            del sys.modules["opentelemetry"]
+
+
+with _without_telemetry():
+    from redis import Redis, ResponseError
+    from redis.asyncio import Redis as AsyncRedis
+    from redis.asyncio.retry import Retry as AsyncRetry
+    from redis.backoff import ExponentialBackoff, NoBackoff
+    from redis.connection import Connection
+    from redis.retry import Retry
+
+    from shared.wire.sending import make_cancellable
 
 #: The oldest version of Redis that has every command we use.
 OLDEST_REDIS = (7, 0)

@@ -12,6 +12,9 @@ from shared.text.format import counted, rough_duration, size_text, time_text
 
 #: The most problems that are listed.
 MOST_PROBLEMS = 6
+#: The most nights that have a bar.
+MOST_BARS = 14
+_BARS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True)
@@ -50,9 +53,18 @@ def report_text(morning: Morning) -> str:
     today = datetime.fromtimestamp(morning.now, morning.zone)
     date = f"{today:%A} {today.day} {today:%B %Y}"
     lines = [f"Good morning. {date}", _night_line(morning, fresh)]
-    lines += [*(f"{one}." for one, _ in morning.told_by_features if fresh), *(_figures(good[-1]) if good else ())]
+    lines += [
+        *(f"{one}." for one, _ in morning.told_by_features if fresh),
+        *(_figures(morning.records[-MOST_BARS:]) if good else ()),
+    ]
     lines += [f"Disk: {size_text(morning.free_here)} free here."] if morning.free_here is not None else []
     return "\n".join([*lines, *_needs(problems)])
+
+
+def sparkline(values: Sequence[float | None]) -> str:
+    """One bar for each value, the largest the highest; a space for an unknown one."""
+    most = max((value for value in values if value is not None), default=0.0) or 1.0
+    return "".join(" " if value is None else _BARS[round(value / most * (len(_BARS) - 1))] for value in values)
 
 
 def _remembered(fresh: Sequence[NightRecord]) -> str:
@@ -80,14 +92,18 @@ def _night_line(morning: Morning, fresh: Sequence[NightRecord]) -> str:
     return f"Night: run {run} ended well at {time_text(at, morning.zone)}{remembered}."
 
 
-def _figures(last: NightRecord) -> Iterator[str]:
-    """What a night said of itself."""
+def _figures(nights: Sequence[NightRecord]) -> Iterator[str]:
+    """What the last of these nights said of itself, and how it was in those before; one that failed has no bar."""
+    last, good = nights[-1], [None if one.failed else one for one in nights]
+    if last.new is not None:
+        yield f"New messages: {last.new:,} {sparkline([one.new if one else None for one in good])}"
     if last.gate and last.gate.asked:
-        yield f"Recall check: {last.gate.found:,} of {last.gate.asked:,} questions found"
+        shares = [one.gate.found / one.gate.asked if one and one.gate and one.gate.asked else None for one in good]
+        yield f"Recall check: {last.gate.found:,} of {last.gate.asked:,} questions found {sparkline(shares)}"
     if last.seconds is not None:
-        yield f"Took: {rough_duration(last.seconds)}"
+        yield f"Took: {rough_duration(last.seconds)} {sparkline([one.seconds if one else None for one in good])}"
     if last.free_bytes is not None:
-        yield f"Free on the night host: {size_text(last.free_bytes)}"
+        yield f"Free on the night host: {size_text(last.free_bytes)} {sparkline([one.free_bytes for one in nights])}"
 
 
 def _needs(problems: Sequence[str]) -> list[str]:

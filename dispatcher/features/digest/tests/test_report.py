@@ -66,7 +66,7 @@ def test_the_report_of_a_morning_that_needs_the_owner(settings: Settings, redis:
     before, _, needs = text.partition("Needs you:")
     assert before.splitlines() == [
         "Good morning. Saturday 21 November 2026", "Night: run 42 ended well at 2026-11-21 03:04: 64 messages remembered.",
-        "Recall check: 97 of 100 questions found", "Took: 4 min", "Free on the night host: 41.0 GiB",
+        "New messages: 64 ▁█▅", "Recall check: 97 of 100 questions found █▅█", "Took: 4 min ███", "Free on the night host: 41.0 GiB ███",
         "Disk: 20.0 GiB free here.",
     ]  # fmt: skip
     assert needs.count("•") == 1, "this test's Redis writes nothing to disk"

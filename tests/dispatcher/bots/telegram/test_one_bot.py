@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -68,6 +74,45 @@ def test_an_unreachable_telegram_is_waited_for_and_the_token_stays_out_of_the_lo
     assert bot.stop() == 0
     assert not bot.said(TOKEN)
     assert not bot.said(TOKEN.partition(":")[2])
+
+
+@contextmanager
+def in_container(stage: Stage, root: Path, number: str) -> Iterator[tuple[Path, int]]:
+    """A bot in namespaces of its own that look like Docker's container of this id, with `init: true`: its log, and their creator. All is killed."""
+    place = root / "containers" / (number * 64)
+    place.mkdir(parents=True, exist_ok=True)
+    name, init, log = place / "hostname", place / "docker-init", place / f"{time.monotonic_ns()}.log"
+    name.write_text(f"{socket.gethostname()}\n")
+    init.write_text('#!/bin/sh\n"$@"\n')
+    init.chmod(0o755)
+    inside = f"mount --bind {name} /etc/hostname && exec {init} hmem telegram"
+    command = [*OWN_NAMESPACES, "--kill-child", "--mount-proc", "sh", "-c", inside]
+    environment = Bot.settings(stage.world, stage.api)
+    with log.open("w") as out, subprocess.Popen(command, env=environment, stdout=out, stderr=out) as process:
+        try:
+            yield log, process.pid
+        finally:
+            process.kill()
+
+
+OWN_NAMESPACES = ("unshare", "--map-root-user", "--mount", "--pid", "--fork")
+
+
+@pytest.mark.slow
+def test_a_bot_whose_container_is_started_again_waits_for_no_lease(stage: Stage, tmp_path: Path) -> None:
+    """Only the kernel knows Docker here: its init is the first process, and the file of the host's name is the container's."""
+    if subprocess.run([*OWN_NAMESPACES, "true"], check=False).returncode:
+        pytest.skip("this user may make no namespaces")
+    with in_container(stage, tmp_path, "a") as (log, creator):
+        wait_for(lambda: "bot started" in log.read_text(), log.read_text)
+        first = os.open(f"/proc/{creator}/ns/pid_for_children", os.O_RDONLY)  # keeps its number from the next one
+    with in_container(stage, tmp_path, "b") as (another, _):
+        wait_for(lambda: "another process is already the bot" in another.read_text(), another.read_text)
+        with in_container(stage, tmp_path, "a") as (log, _):
+            wait_for(lambda: "bot started" in log.read_text(), log.read_text)
+            assert "that process has died; taking over" in log.read_text()
+        assert "has died" not in another.read_text(), "of another container nothing is known"
+    os.close(first)
 
 
 class Redirecting(Answering, BaseHTTPRequestHandler):
