@@ -13,7 +13,7 @@ import pytest
 
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.prompt.budget import TITLES
-from tests.support.day.talking import CHAT, Talk, kept, outbox, owe, quick_talk, store, stored, summaries, waiting
+from tests.support.day.talking import CHAT, Talk, kept, outbox, owe, quick_talk, stored, summaries, waiting
 from tests.support.machine import wait_for
 from tests.support.stores import PostgreSQL, postgresql_server
 from tests.support.world import Dispatcher, World
@@ -148,49 +148,6 @@ def test_a_store_that_goes_and_comes_back(talk: Talk, server: PostgreSQL) -> Non
     assert not [text for _, text in stored(world) if "4711" in text]
     assert len(outbox(world)) == 1
     assert world.redis.llen("hcli:mem:dead") == 0
-
-
-@pytest.mark.slow
-def test_a_death_while_late_tags_are_acted_on(talk: Talk, server: PostgreSQL) -> None:
-    world = talk.world
-    world.environment["DAY_STORE_URL"] = server.database().replace("postgresql://", "postgresql+psycopg://")
-    server.stop()
-    try:
-        dispatcher = world.start_dispatcher(HMEM_CRASH_AT="consolidation:acted")
-        assert talk.say(GOAL, GOAL_TAG) == "Yes."
-    finally:
-        server.start()
-    dies(dispatcher)
-    leases_run_out(world)
-    assert world.redis.llen("hcli:mem:tags") == 1
-    dispatcher = world.start_dispatcher()
-    wait_for(lambda: not world.redis.llen("hcli:mem:tags"), "the tags to be acted on")
-    talk.consolidated()
-    sound(dispatcher)
-    assert kept(world) == [(MemoryType.GOAL, "call the bank")]
-
-
-@pytest.mark.slow
-def test_a_store_file_that_vanishes(talk: Talk) -> None:
-    world = talk.world
-    dispatcher = world.start_dispatcher()
-    talk.say(GOAL)
-    owe(world, "call the bank")
-    wait_for(lambda: len(outbox(world)) == 1, "the first reminder")
-    talk.consolidated()
-    path = store(world).path
-    assert path is not None
-    for file in path.parent.glob(f"{path.name}*"):
-        file.unlink()
-    assert talk.say("I must feed the cat.", "Yes.\n[GOAL CODE: feed the cat | DEADLINE: today]") == "Yes."
-    owe(world, "water the plants")
-    wait_for(lambda: len(outbox(world)) == 2, "the reminder of a goal with the number of the first one")
-    talk.consolidated()
-    request = talk.asked("What are my plans?")
-    assert "water the plants" in request.part(FACTS)
-    assert "call the bank" not in request.part(FACTS)
-    sound(dispatcher)
-    assert [name for name, _ in stored(world)][:2] == [f"{CHAT}-2:user", f"{CHAT}-2:asst"]
 
 
 @pytest.mark.slow

@@ -77,18 +77,6 @@ def test_they_are_listed_and_shown_with_why(light: World) -> None:
     assert (unknown.returncode, "matches no dead letter" in unknown.stderr) == (24, True)
 
 
-def test_a_strangers_letter_neither_breaks_the_list_nor_moves_the_cursor(light: World) -> None:
-    content = json.dumps({"chat_id": "\x1b[2J\nx", "message": "\x1b]0;title\x07 and more"})
-    odd = {"reason": "\x1b[31m odd", "at": "0001-01-01T00:00:00+14:00", "task": content}
-    light.redis.rpush(keys.DEAD, json.dumps(odd))
-    done = light.command("hmem", "dead")
-    (line,) = done.stdout.splitlines()
-    assert "unknown time" in line
-    shown = light.command("hmem", "dead", line.split()[0]).stdout
-    assert not {"\x1b", "\x07"} & set(done.stdout + shown)
-    assert light.command("hmem", "dead", "--drop", "--all", "--yes").returncode == 0
-
-
 # ── trying again ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -165,21 +153,6 @@ def test_the_person_gets_the_late_answer(stage: Stage) -> None:
 
 
 # ── removing ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_nothing_is_dropped_without_a_yes(light: World) -> None:
-    first, second = raw_letter(light, b"{1"), raw_letter(light, b"{2")
-    refused = light.command("hmem", "dead", "--drop", first, check=False)
-    assert refused.returncode == 24
-    assert "Nothing was dropped. Run it again with --yes." in refused.stderr
-    assert first in refused.stdout
-    assert len(listed(light)) == 2
-    light.command("hmem", "dead", "--drop", first, "--yes")
-    assert [letter["id"] for letter in listed(light)] == [second]
-    assert json.loads(light.command("hmem", "dead", "--drop", "--all", "--yes", "--json").stdout) == {
-        "dropped": [second]
-    }
-    assert listed(light) == []
 
 
 def test_the_owners_redis_user_may_do_it(light: World) -> None:

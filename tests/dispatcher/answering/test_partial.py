@@ -40,16 +40,6 @@ def test_no_part_of_a_tag_is_shown_at_any_length(answer: str) -> None:
         assert not shown.endswith(("[REMEMBER", "[GOAL", "[DON", "[F")), answer[:end]
 
 
-def test_all_else_is_shown() -> None:
-    whole = tags.without_tags_so_far(ANSWER, CODE)
-    others = "`a[0]`", "[REMEMBER: no code]", "[FORGET 00000000: another code]"
-    for words in ("[Ann] said [1] so", "**Lisbon**, really", *others):
-        assert words in whole
-    assert "Ann lives" not in whole
-    assert "bank" not in whole, "it is not closed yet"
-    assert tags.without_tags_so_far(ANSWER, "") == ANSWER, "where nothing is remembered, there are no tags"
-
-
 def test_a_partial_answer_is_its_writers_and_of_its_task() -> None:
     made = PartialAnswer("-100", 7, "so far ]:2026-11-26T10:00:00+00:00", "tool", "mcp__memory__search")
     raw = made.to_json("secret", "task-1")
@@ -107,14 +97,3 @@ def test_what_cannot_be_shown_while_it_is_written_is_answered_all_the_same(light
         assert running.stop() == 0
     finally:
         light.redis.acl_deluser("deaf")
-
-
-def test_a_cancelled_answer_leaves_nothing(light: World) -> None:
-    bot = Bot(light.redis)
-    running = light.start_dispatcher(**scripted(light, 3))
-    task = bot.send("hello", 9912)
-    wait_for(lambda: written(light, task) == "one two three", "three words")
-    light.redis.set(f"hcli:mem:cancel:{task}", "1")
-    assert "ancelled" in bot.receive(task)["output"]
-    assert not light.redis.exists(f"hcli:mem:partial:{task}")
-    assert running.stop() == 0

@@ -77,23 +77,3 @@ def test_a_redis_that_is_killed_and_comes_back_loses_and_doubles_nothing(own: Wo
     assert running.log.read_text().count("[error") < 60, "no tight loop"
     assert "Traceback" not in running.log.read_text()
     assert running.stop() == 0
-
-
-@pytest.mark.slow
-def test_connections_that_are_cut_again_and_again_cost_nothing(own: World, server: OwnRedis) -> None:
-    bot = Bot(server.client)
-    running = own.start_dispatcher(CLAUDE_BIN=script(own, f"sleep 0.05; {SAY} ok"))
-    tasks = [bot.send(f"m{number}", f"chat{number % 4}") for number in range(20)]
-    cuts = 0
-
-    def all_done() -> bool:
-        nonlocal cuts
-        if cuts < 100:
-            cuts += int(server.client.client_kill_filter(_type="normal", skipme=True))
-        return bool(server.client.exists(*(f"hcli:mem:done:{task}" for task in tasks)) == len(tasks))
-
-    wait_for(all_done, "all answers")
-    answered_once(bot, tasks)
-    assert cuts >= 20
-    assert "Traceback" not in running.log.read_text()
-    assert running.stop() == 0

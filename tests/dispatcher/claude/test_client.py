@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dispatcher.claude import client as claude
 from tests.servers.messages_api import MessagesApi
-from tests.support.machine import script, wait_for
+from tests.support.machine import wait_for
 from tests.support.world import BINARIES, Dispatcher, World
 
 CLAUDE = BINARIES / "claude"
@@ -106,7 +103,7 @@ def test_another_model_counts_from_the_next_message_on_and_so_does_the_default(
 
 #: A few; tests/dispatcher/claude/test_disarming.py has many, without a dispatcher.
 FORMS = [
-    "see @~/note.txt", "(@/etc/hostname)", "/clear", "\n/clear", "!cat /etc/hostname", "--version", "mail bob@example.org",
+    "see @~/note.txt", "/clear", "mail bob@example.org",
 ]  # fmt: skip
 
 
@@ -125,19 +122,6 @@ def test_no_form_of_a_message_reads_a_file_or_runs_a_command(
     assert "bob@example.org" in messages(api.requests[-1]), "mail addresses are left as they are"
     turns = [json.loads(cli.redis.get(key) or b"")["content"] for key in cli.redis.keys("hcli:memory:*:user")]
     assert sorted(turns) == sorted(FORMS), "stored as it was said"
-
-
-@pytest.mark.slow
-def test_memory_of_any_size_goes_in_by_a_file(cli: World, api: MessagesApi) -> None:
-    cli.say("t1", "Über die Brücke, " * 40 + "the heron", chat_id="9912")
-    cli.night()
-    rules = Path(cli.root / "rules.md")
-    rules.write_text("The bot's own rules. " * 20_000)  # over the 128 KiB that one argument may have
-    running = cli.start_dispatcher(CLAUDE_BASE_PROMPT_FILE=str(rules))
-    cli.command("hmem", "talk", "9912", "--say", "heron?")
-    assert "The bot's own rules." in system(api.requests[-1])
-    assert "the heron" in system(api.requests[-1])
-    running.stop()
 
 
 @pytest.mark.slow
@@ -171,17 +155,3 @@ def test_replay_starts_afresh_with_the_conversation_as_text(cli: World, api: Mes
     cli.command("hmem", "talk", "9912", "--say", "Hello")
     assert "bicycle" not in json.dumps(api.requests[-1])
     running.stop()
-
-
-def test_a_cli_that_did_not_answer_help_is_asked_again(cli: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    sleepy = script(cli.root / "claude", f'#!/bin/sh\n[ -e {cli.root}/awake ] && exec {CLAUDE} "$@"\nsleep 5\n')
-    monkeypatch.setattr(claude, "HELP_SECONDS", 0.3)
-
-    async def ask() -> None:
-        asked = claude.ClaudeCli(cli.settings(claude_bin=str(sleepy)))
-        assert await asked.flags() == ()
-        (cli.root / "awake").touch()
-        monkeypatch.setattr(claude, "HELP_SECONDS", 600.0)
-        assert await asked.flags() == claude.SWITCHES[0]
-
-    asyncio.run(ask())

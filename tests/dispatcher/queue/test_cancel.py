@@ -134,21 +134,6 @@ def test_a_cancel_before_the_claim_is_obeyed_at_the_claim(light: World, bot: Bot
     assert running.stop() == 0
 
 
-def test_a_cancel_that_comes_too_late_does_nothing(light: World, bot: Bot) -> None:
-    running = light.start_dispatcher(CLAUDE_BIN=slow(light))
-    task = bot.send("hello", 9912)
-    wait_for(lambda: bot.redis.exists(keys.done(task)), "the answer")
-    bot.redis.set(keys.cancel(task), "1")
-    assert bot.ask("next", 9912) == "ok"
-    assert bot.receive(task)["output"] == "ok"
-    assert len(bot.redis.keys("hcli:memory:*:asst")) == 2
-    bot.redis.config_resetstat()
-    waits = "cmdstat_blmove"
-    wait_for(lambda: waits in bot.redis.info("commandstats"), "a whole wait for work")
-    assert "cmdstat_strlen" not in bot.redis.info("commandstats"), "nobody asks for cancels while nothing runs"
-    assert running.stop() == 0
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("begun", [False, True], ids=["a-new-session", "a-resumed-session"])
 def test_the_real_cli_goes_on_after_a_cancel(light: World, bot: Bot, begun: bool) -> None:

@@ -21,19 +21,6 @@ from tests.support.machine import wait_for
 from tests.support.world import World
 
 
-def test_a_claim_asked_again_with_its_token_gives_the_same_task(light: World) -> None:
-    light.enqueue("t1", "one", chat_id=1)
-    light.enqueue("t2", "two", chat_id=2)
-
-    async def scenario(one: TaskQueue, _: TaskQueue) -> None:
-        token = one.next_token()
-        first, again = await one.claim(token), await one.claim(token)
-        assert first == again
-        assert light.redis.llen("hcli:tasks") == 1
-
-    play(light, scenario)
-
-
 def test_a_busy_chat_waits_and_others_pass(light: World) -> None:
     for task, chat in (("a1", "a"), ("a2", "a"), ("b1", "b")):
         light.enqueue(task, "x", chat_id=chat)
@@ -90,22 +77,6 @@ def test_a_dead_workers_tasks_go_back_in_order_and_are_counted(light: World) -> 
             assert Task.parse((await claimed(alive)).raw).task_id == f"t{number}"
         assert light.redis.get("hcli:mem:attempts:t0") == b"1"
         assert not light.redis.exists("hcli:mem:attempts:t2")
-
-    play(light, scenario)
-
-
-def test_a_worker_whose_lease_had_lapsed_is_found_when_it_dies_after_a_new_claim(light: World) -> None:
-    light.enqueue("t1", "x", chat_id=1)
-
-    async def scenario(slow: TaskQueue, other: TaskQueue) -> None:
-        await slow.beat(None)
-        light.redis.delete(f"hcli:mem:lease:{slow.worker}")
-        assert await other.recover() == 0  # struck off, with nothing in flight
-        await claimed(slow)  # it wakes up, claims before its next beat
-        assert await other.recover() == 0, "the claim is a sign of life too"
-        light.redis.delete(f"hcli:mem:lease:{slow.worker}")  # and dies
-        assert await other.recover() == 1
-        assert Task.parse((await claimed(other)).raw).task_id == "t1"
 
     play(light, scenario)
 

@@ -10,15 +10,12 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from dispatcher.chat_data.forget.layers.tasks import TasksLayer
-from dispatcher.queue.refused import TooLarge
-from dispatcher.queue.state import oldest_seconds
 from shared.turns.records import MOST_TASK_BYTES as LIMIT
 from shared.turns.records import dumps
 from shared.wire import keys
 from tests.support.day.hcli_bot import Bot
 from tests.support.machine import wait_for
-from tests.support.world import SECRET, Dispatcher, World
+from tests.support.world import Dispatcher, World
 
 GIANT = 100 << 20
 
@@ -103,18 +100,6 @@ def test_a_giant_is_never_held_by_the_dispatcher_and_loses_nobody(light: World, 
     assert GIANT <= int(letter["reason"].split()[2]) < 1.3 * GIANT
     assert bot.redis.llen(keys.TASKS) == 0
     assert running.stop() == 0
-
-
-def test_others_who_look_at_the_queue_get_what_is_left_of_a_giant(light: World, redis_url: str) -> None:
-    redis = light.redis
-    push(redis, task("first", 2 * LIMIT), task("second", 300))
-    assert oldest_seconds(light.redis, time.time()) is None
-    assert len(redis.lindex(keys.TASKS, 0) or b"") > LIMIT, "a look for the metrics changes nothing"
-    push(redis, task("third", 2 * LIMIT, chat=5))
-    tasks = list(TasksLayer(redis, SECRET).all())
-    assert [(one.task.task_id if one.task else None, one.chat_id) for one in tasks] == [(None, "9912"), ("second", "9912"), (None, "5")]  # fmt: skip
-    assert [TooLarge.parse(one.raw) is not None for one in tasks] == [True, False, True]
-    assert redis.lrange(keys.TASKS, 0, -1) == [one.raw for one in tasks], "they can be withdrawn by their bytes"
 
 
 @pytest.mark.slow

@@ -49,17 +49,6 @@ def test_the_release_that_a_dispatcher_serves_is_not_pruned(light: World) -> Non
 
 
 @pytest.mark.slow
-def test_a_night_prunes_nothing_that_is_read(light: World) -> None:
-    nights(light, 1)
-    opened = OpenRelease(light.settings(), light.memory_dir / "releases" / "1")
-    for number in range(2, 7):
-        light.say(f"t{number}", f"note {number}")
-        light.night(releases_kept=2)
-    assert release_runs(light.memory_dir) == [1, 4, 5, 6], "4 was the previous one when 6 came"
-    opened.close()
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("what", ["current", "manifest", "pin"])
 def test_nothing_is_pruned_while_nobody_can_tell_what_is_needed(light: World, what: str) -> None:
     nights(light, 4)

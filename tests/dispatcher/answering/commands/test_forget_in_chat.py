@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from dispatcher.answering.commands.forget import TOO_MANY
-from dispatcher.chat_data.forget.in_chat import MOST_TURNS, ChatSelection, select
+from dispatcher.chat_data.forget.in_chat import ChatSelection, select
 from dispatcher.memory.day.open_memory import open_memory
 from shared.turns.records import Turn
 from tests.support.world import World
@@ -73,9 +72,3 @@ def test_the_whole_chat_is_what_was_shown_and_not_what_is_said_in_the_same_secon
     assert all(any(stone.covers(turn) for stone in stones) for turn in (*shown, answer))
     later = Turn("t3", "user", "9912", "after the preview, with the time of a whole second", 1_790_000_002.0)
     assert not any(stone.covers(later) for stone in stones)
-
-
-def test_too_many_turns_are_found_and_counted(light: World) -> None:
-    found = selected(light, "words", "message", turns(MOST_TURNS + 1))
-    assert len(found.turn_ids) == MOST_TURNS + 1
-    assert "5001" in TOO_MANY.format(count=len(found.turn_ids), most=MOST_TURNS)

@@ -6,12 +6,10 @@ import json
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dispatcher.answering.commands.command import read_command
 from dispatcher.answering.commands.explanation import CHARACTERS, LINES, why_text
-from dispatcher.answering.commands.memory import USAGE, MemoryRequest, parse
+from dispatcher.answering.commands.memory import MemoryRequest, parse
 from shared.turns.records import dumps
 from tests.support.world import Dispatcher, World
 
@@ -46,15 +44,6 @@ from tests.support.world import Dispatcher, World
 def test_what_is_a_command(message: str, command: MemoryRequest | None) -> None:
     read = read_command(message)
     assert (parse(read.text) if read and read.name == "memory" else None) == command
-
-
-@given(st.text())
-def test_no_other_message_is_one(message: str) -> None:
-    found = read_command(message)
-    assert found is None or message.strip().startswith("/")
-    shown = read_command(f"/memory add x{message}")
-    assert shown
-    assert parse(shown.text) == MemoryRequest("add", f"x{message}".strip())
 
 
 def test_why_is_told_in_sentences() -> None:
@@ -93,26 +82,6 @@ def requests(world: World) -> list[dict[str, str]]:
     """What reached the stand-in for Claude."""
     files = world.root.rglob(".claude/projects/*/*.jsonl")
     return [json.loads(line) for path in files for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-@pytest.mark.slow
-def test_commands_are_answered_here_and_nothing_of_them_is_stored(light: World, dispatcher: Dispatcher) -> None:
-    assert ask(light, "/memory") == "Facts:\n(none)\n\nActive Goals:\n(none)\n\nPreferences:\n(none)"
-    assert "There is nothing to explain" in ask(light, "/memory why")
-    assert ask(light, "/memory add The garage code is 7731") == "Saved as number 1: The garage code is 7731"
-    again = ask(light, "/memory@hcli_bot add the garage code is 7731")
-    assert again == "Already saved as number 1: The garage code is 7731"
-    assert ask(light, "/memory add The user likes tea") == "Saved as number 2: The user likes tea"
-    facts = "Facts:\n1. The garage code is 7731\n2. The user likes tea\n\n"
-    assert ask(light, "/memory") == f"{facts}Active Goals:\n(none)\n\nPreferences:\n(none)"
-    assert ask(light, "/memory forget the cat") == USAGE
-    assert ask(light, "/memory forget 9") == "There is no memory number 9. /memory shows the numbers."
-    assert ask(light, "/memory forget 1", chat="77").startswith("There is no memory number 1")
-    assert "7731" not in ask(light, "/memory", chat="77")
-    assert requests(light) == [], "nothing was sent to Claude"
-    counters = (b"hcli:mem:done:", b"hcli:stats:", b"hcli:mem:stats:")
-    left = [key for key in light.redis.scan_iter() if not key.startswith(counters)]
-    assert not [key for key in left if b"9912" in key or key.startswith(b"hcli:memory:")]
 
 
 @pytest.mark.slow

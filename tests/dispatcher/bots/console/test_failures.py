@@ -24,15 +24,6 @@ def test_a_failed_answer_ends_with_its_own_code(light: World) -> None:
     assert "could not answer" in answer["output"]
 
 
-def test_what_is_refused_or_forgotten_is_no_answer(light: World) -> None:
-    light.redis.rpush("hcli:tasks", json.dumps({"task_id": "t1", "chat_id": "9912", "message": 7}))
-    light.start_dispatcher()
-    assert light.command("hmem", "talk", "9912", "--say", "first the other one").returncode == 0
-    result = json.loads(light.redis.get("hcli:results:t1") or b"{}")
-    assert result["error"] is True
-    assert "error" not in result["output"]
-
-
 @pytest.mark.parametrize(
     ("field", "error"), [({}, False), ({"error": True}, True), ({"error": "yes"}, False), ({"error": None}, False)]
 )

@@ -106,15 +106,3 @@ def test_a_conversation_streams_and_ends(light: World) -> None:
     assert not redis.exists(keys.result(name))
     terminal.type("\x04")
     assert terminal.process.wait(60) == 0
-
-
-def test_standard_input_is_one_message(light: World, dispatcher: Dispatcher) -> None:
-    done = subprocess.run(
-        [str(BINARIES / "hmem"), "talk"],
-        env=light.variables(),
-        input="hello\n",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "stand-in" in done.stdout

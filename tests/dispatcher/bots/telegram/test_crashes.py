@@ -10,7 +10,6 @@ from collections import Counter
 import pytest
 
 from tests.support.day.telegram_bot import Bot, Stage, wait_until
-from tests.support.machine import wait_for
 from tests.support.processes.forked import constant
 
 
@@ -107,15 +106,3 @@ def test_killed_at_any_moment_every_question_is_answered_once(stage: Stage, chat
     assert set(counted) == {f"answer to question {number + 1}" for number in range(asked)}
     assert sum(counted.values()) <= asked + 8, "at most one message again for each death"
     wait_until(lambda: not stage.redis.keys("hcli:results:*"), lambda: "no result to be left")
-
-
-@pytest.mark.slow
-def test_a_stop_ends_the_delivery_under_way_and_loses_nothing(stage: Stage, chat: int) -> None:
-    bot = stage.bot()
-    task = stage.ask(chat, "x")
-    stage.api.latency = 0.4
-    stage.answer(task, "the answer")
-    wait_for(lambda: stage.api.texts(chat) == ["the answer"], "the edit")
-    assert bot.stop() == 0
-    assert stage.redis.hlen("hcli:mem:bot:waiting:main") == 0, "what was begun was ended"
-    assert not stage.redis.exists("hcli:mem:bot:owner:main"), "the next bot need not wait"

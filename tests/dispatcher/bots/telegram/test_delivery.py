@@ -13,7 +13,7 @@ from shared.wire.ids import bot_of
 from tests.dispatcher.bots.telegram.conftest import one_bot
 from tests.servers.telegram_api import TOKEN
 from tests.servers.telegram_messages import mention
-from tests.support.day.telegram_bot import GROUP, Stage, keys_of, says, wait_until
+from tests.support.day.telegram_bot import GROUP, Stage, wait_until
 from tests.support.world import SECRET
 
 stage = one_bot()
@@ -55,17 +55,6 @@ def test_who_waits_for_nobody_is_told_and_answered_later(stage: Stage, chat: int
     stage.quiet()
 
 
-def test_with_our_dispatcher_the_whole_way(stage: Stage, chat: int) -> None:
-    running = stage.world.start_dispatcher()
-    stage.api.say(chat, "Hello there")
-    wait_until(lambda: "stand-in" in str(stage.api.texts(chat)), lambda: f"the answer: {running.log.read_text()}")
-    stage.api.say(chat, "/memory")
-    says(stage, chat, "Facts:")
-    turns = [json.loads(stage.redis.get(key) or b"") for key in keys_of(stage.redis, "hcli:memory:*:user")]
-    assert [(turn["content"], turn["name"]) for turn in turns] == [("Hello there", "Ada Byron")]
-    assert running.stop() == 0
-
-
 def test_a_long_answer_is_several_messages_in_order(stage: Stage, chat: int) -> None:
     task = stage.ask(chat, "List them")
     lines = [f"line {number} of a long answer, 🦊 included" for number in range(400)]
@@ -76,14 +65,6 @@ def test_a_long_answer_is_several_messages_in_order(stage: Stage, chat: int) -> 
     assert "\n".join(texts).splitlines() == lines
     first, *further = [one for one in stage.api.messages(chat) if one.by_bot]
     assert {one.reply_to for one in further} == {first.id}, "other answers may stand in between"
-
-
-def test_formatting_that_telegram_refuses_is_left_out(stage: Stage, chat: int) -> None:
-    task = stage.ask(chat, "x")
-    stage.api.fail("editMessageText", 400, "Bad Request: can't parse entities: something odd")
-    stage.answer(task, "**bold** words")
-    stage.shows(chat, "bold words")
-    assert stage.api.messages(chat)[-1].entities == []
 
 
 def test_a_part_that_telegram_will_not_take_at_all_is_named(stage: Stage, chat: int) -> None:
@@ -123,15 +104,6 @@ def test_junk_in_place_of_an_answer_is_waited_past(stage: Stage, chat: int, junk
     stage.shows(chat, "the true answer")
     stage.quiet()
     assert not stage.redis.exists(f"hcli:results:{task}")
-
-
-def test_a_task_with_junk_in_place_of_its_answer_can_be_cancelled(stage: Stage, chat: int) -> None:
-    task = stage.ask(chat, "x")
-    plant(stage, task, "no JSON")
-    stage.api.say(chat, "/cancel")
-    wait_until(lambda: bool(stage.redis.exists(f"hcli:mem:cancel:{task}")), lambda: str(stage.api.texts(chat)))
-    stage.answer(task, "Cancelled.")
-    stage.quiet()
 
 
 def test_answers_go_where_they_were_asked_for(stage: Stage, chat: int) -> None:

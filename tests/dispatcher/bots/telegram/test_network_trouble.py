@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +13,6 @@ from shared.turns.signed.results import Result, keyboard, row_of
 from shared.wire import keys
 from tests.dispatcher.bots.telegram.conftest import one_bot
 from tests.support.day.telegram_bot import GROUP, Stage, wait_until
-from tests.support.machine import wait_for
 from tests.support.world import SECRET
 
 stage = one_bot({"QUEUED": 5, "QUEUED_OF_CHAT": 3})
@@ -22,24 +20,6 @@ stage = one_bot({"QUEUED": 5, "QUEUED_OF_CHAT": 3})
 
 def log_of(stage: Stage) -> str:
     return "".join(path.read_text() for path in stage.world.root.glob("bot-*.log"))
-
-
-@pytest.mark.slow
-def test_a_chat_that_is_to_wait_holds_up_no_other(stage: Stage, chat: int) -> None:
-    other = stage.new_chat()
-    slow, quick = stage.ask(chat, "x"), stage.ask(other, "y")
-    stage.api.flood("editMessageText", 3, chat=chat)
-    began = time.monotonic()
-    stage.answer(slow, "slow")
-    wait_for(lambda: stage.api.called("editMessageText", chat), "the first try")
-    stage.answer(quick, "quick")
-    stage.shows(other, "quick")
-    stage.shows(chat, "slow")
-    first, second = stage.api.called("editMessageText", chat)
-    assert (first.status, second.status) == (429, 200)
-    assert second.at - first.at >= 3
-    assert time.monotonic() - began >= 3
-    stage.quiet()
 
 
 @pytest.mark.parametrize(("drop", "times"), [("before", 2), ("after", 1), ("", 3)])

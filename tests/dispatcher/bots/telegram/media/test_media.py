@@ -79,14 +79,6 @@ def test_what_comes_behind_a_picture_waits_for_it(stage: Stage, chat: int) -> No
     assert [stage.pop()["message"] for _ in range(3)] == ["(picture)", "and now?", "and then?"]
 
 
-def test_a_download_that_breaks_off_is_repeated(stage: Stage, chat: int) -> None:
-    fields = stage.api.files.photo(JPEG + b"broken")
-    stage.api.files.broken[fields["photo"][1]["file_id"]] = 2
-    stage.api.say(chat, None, **fields)
-    entry = done(stage)["media"][0]
-    assert kept(stage, entry) == JPEG + b"broken"
-
-
 @pytest.mark.parametrize("said", [None, 10, -1])
 def test_a_file_that_is_too_large_is_refused_whatever_is_said_of_its_size(stage: Stage, chat: int, said: int) -> None:
     large = b"\xff\xd8\xff" + bytes(100_001)

@@ -55,11 +55,6 @@ def test_each_kind_has_its_words(fields: dict[str, Any], said: str) -> None:
     assert words_of(message(**fields)) == said
 
 
-def test_text_and_files_are_not_theirs() -> None:
-    assert words_of(message(text="Location: here")) is None
-    assert words_of(message(photo=[{"file_id": "a", "file_unique_id": "a", "width": 1, "height": 1}])) is None
-
-
 # Through the bot.
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,17 +11,14 @@ import pytest
 from shared.turns.media import Media
 from shared.turns.signed.results import Result
 from shared.wire import keys
-from tests.support.day.telegram_bot import Stage, staged
+from tests.dispatcher.bots.telegram.conftest import one_bot
+from tests.support.day.telegram_bot import Stage
 from tests.support.world import SECRET
 
 REPORT = b"name,rent\nAnn,900\n"
 
 
-@pytest.fixture
-def stage(redis_url: str, tmp_path: Path) -> Iterator[Stage]:
-    with staged(redis_url, tmp_path) as made:
-        made.bot()
-        yield made
+stage = one_bot()
 
 
 def stored(stage: Stage, content: bytes, name: str | None) -> Media:
@@ -75,39 +70,3 @@ def test_a_refused_file_is_told_and_the_next_one_is_sent(stage: Stage, chat: int
     stage.quiet()
     told = "Telegram did not take the file a.csv, so it cannot be shown here."
     assert shown(stage, chat) == ["Here it is.", told, ("b.csv", REPORT)]
-
-
-def test_a_file_that_telegram_took_is_not_sent_again(stage: Stage, chat: int) -> None:
-    task = stage.ask(chat, "make a report")
-    stage.api.fail("sendDocument", 200, chat=chat, reply=lambda _: b'{"ok": true}')
-    answer(stage, task, "Here it is.", stored(stage, REPORT, "a.csv"), stored(stage, REPORT, "b.csv"))
-    stage.quiet()
-    assert shown(stage, chat) == ["Here it is.", ("a.csv", REPORT), ("b.csv", REPORT)]
-
-
-def test_a_result_whose_files_nobody_signed_comes_without_them(stage: Stage, chat: int) -> None:
-    task = stage.ask(chat, "make a report")
-    files = (stored(stage, REPORT, "a.csv"),)
-    signed = Result.sign(SECRET, task, "Here it is.", datetime.now(UTC).isoformat(), files=files)
-    stage.redis.set(keys.result(task), signed.to_json().replace(b"a.csv", b"b.csv"), ex=600)
-    stage.quiet()
-    assert shown(stage, chat) == ["Here it is."]
-
-
-@pytest.mark.parametrize(
-    ("point", "sent"),
-    [("telegram:answer-edited", 1), ("telegram:file-0-sent", 2), ("telegram:file-1-sent", 1), ("telegram:all-sent", 1)],
-)
-def test_a_crash_repeats_one_step_at_most(redis_url: str, tmp_path: Path, point: str, sent: int) -> None:
-    with staged(redis_url, tmp_path) as stage:
-        bot = stage.bot(HMEM_CRASH_AT=point)
-        task = stage.ask(9912, "make a report")
-        answer(stage, task, "Here it is.", stored(stage, REPORT, "a.csv"), stored(stage, b"more", "b.txt"))
-        bot.died()
-        stage.bot_again()
-        stage.quiet()
-        assert stage.api.texts(9912)[0] == "Here it is."
-        assert stage.api.texts(9912).count("Here it is.") == 1
-        assert [name for name, _ in documents(stage, 9912)].count("a.csv") == sent
-        assert {name for name, _ in documents(stage, 9912)} == {"a.csv", "b.txt"}
-        assert len(documents(stage, 9912)) <= 3

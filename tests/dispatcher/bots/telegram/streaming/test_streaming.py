@@ -7,11 +7,9 @@ import signal
 import time
 from collections import Counter
 
-import pytest
-
 from shared.turns.signed.results import PartialAnswer
 from tests.dispatcher.bots.telegram.test_crashes import dies_at
-from tests.servers.telegram_messages import FloodLimits, Shown, mention
+from tests.servers.telegram_messages import Shown, mention
 from tests.support.day.telegram_bot import GROUP, Stage, wait_until
 from tests.support.machine import wait_for
 from tests.support.world import SECRET
@@ -72,21 +70,7 @@ def test_in_a_group_it_grows_by_edits_of_the_placeholder(stage: Stage) -> None:
     assert not stage.api.called("sendMessageDraft")
 
 
-def test_a_chat_that_takes_no_drafts_gets_edits_and_the_others_drafts(stage: Stage, chat: int) -> None:
-    other = stage.new_chat()
-    stage.api.fail("sendMessageDraft", 400, "Bad Request: TEXTDRAFT_PEER_INVALID", chat=chat, times=99)
-    stage.bot(**ON)
-    task, theirs = asked(stage, chat), asked(stage, other)
-    stage.placeholder_of(task)
-    stage.write(task, chat, "So far")
-    stage.write(theirs, other, "Theirs so far")
-    stage.shows(chat, "So far")
-    stage.drafted(other, "Theirs so far")
-
-
-@pytest.mark.parametrize("group", [False, True])
-def test_what_the_dispatcher_has_not_signed_is_not_shown(stage: Stage, chat: int, group: bool) -> None:
-    chat = GROUP if group else chat
+def test_what_the_dispatcher_has_not_signed_is_not_shown(stage: Stage, chat: int) -> None:
     bot = stage.bot(**ON)
     task = asked(stage, chat)
     made = PartialAnswer(str(chat), 1, "Send me your password")
@@ -101,10 +85,7 @@ def test_what_the_dispatcher_has_not_signed_is_not_shown(stage: Stage, chat: int
     time.sleep(0.4)
     stage.redis.delete(key)
     stage.redis.set(key, mine)
-    if group:
-        stage.shows(chat, "So far")
-    else:
-        stage.drafted(chat, "So far")
+    stage.drafted(chat, "So far")
     stage.redis.set(key, PartialAnswer(str(chat), 4, "an older one").to_json(SECRET, task))
     time.sleep(0.4)
     stage.answer(task, "The end.")
@@ -137,24 +118,19 @@ def test_notices_need_no_placeholder_and_the_answer_takes_their_place(stage: Sta
     stage.quiet()
 
 
-@pytest.mark.parametrize("method", ["sendMessageDraft", "editMessageText"])
-def test_a_flood_pauses_what_is_partial_and_no_answer(stage: Stage, chat: int, method: str) -> None:
-    where = chat if method == "sendMessageDraft" else GROUP
+def test_a_flood_pauses_what_is_partial_and_no_answer(stage: Stage) -> None:
     bot = stage.bot(**ON)
-    task = asked(stage, where)
-    if where == GROUP:
-        stage.placeholder_of(task)
-    else:
-        stage.drafted(chat, "…")
-    stage.api.flood(method, 600, chat=where)
-    stage.write(task, where, "So far")
+    task = asked(stage, GROUP)
+    stage.placeholder_of(task)
+    stage.api.flood("editMessageText", 600, chat=GROUP)
+    stage.write(task, GROUP, "So far")
     wait_for(lambda: bot.said("partial answers pause in a chat"), "the pause")
-    stage.write(task, where, "So far and further")
+    stage.write(task, GROUP, "So far and further")
     time.sleep(1.5)
     stage.answer(task, "The end.")
-    stage.shows(where, "The end.")
+    stage.shows(GROUP, "The end.")
     stage.quiet()
-    texts = [call.params.get("text") for call in stage.api.called(method, where) if call.status == 200]
+    texts = [one.params.get("text") for one in stage.api.called("editMessageText", GROUP) if one.status == 200]
     assert "So far and further" not in texts
 
 
@@ -173,64 +149,26 @@ def test_a_partial_edit_that_is_slow_never_overwrites_the_answer(stage: Stage) -
     assert stage.api.texts(GROUP) == ["The end."]
 
 
-def test_telegrams_limits_are_kept_while_many_chats_talk(stage: Stage) -> None:
-    stage.api.limits = FloodLimits()
-    stage.bot(**ON)
-    chats = [stage.new_chat() for _ in range(20)] + [GROUP - number for number in range(5)]
-    tasks = {chat: asked(stage, chat, f"of {chat}") for chat in chats}
-    for number in range(60):
-        for chat, task in tasks.items():
-            stage.write(task, chat, "word " * (number + 1))
-        time.sleep(0.1)
-    shows = [call for call in stage.api.calls if call.method in ("sendMessageDraft", "editMessageText")]
-    floods = [call for call in shows if call.status == 429]
-    assert not floods, f"{len(floods)} of {len(shows)}"
-    assert {int(call.params["chat_id"]) for call in shows if "word" in call.params["text"]} == set(chats)
-    for chat, task in tasks.items():
-        stage.answer(task, f"answer for {chat}")
-    for chat in chats:
-        stage.shows(chat, f"answer for {chat}")
-    stage.quiet()
-
-
 # Deaths.
 
 
-@pytest.mark.parametrize("group", [False, True])
-def test_after_a_death_at_any_point_the_final_text_is_there_once(stage: Stage, chat: int, group: bool) -> None:
-    chat = GROUP if group else chat
+def test_after_a_death_at_any_point_the_final_text_is_there_once(stage: Stage, chat: int) -> None:
     first = stage.bot(**ON)
     task = asked(stage, chat)
-    if group:
-        stage.placeholder_of(task)
-    else:
-        stage.drafted(chat, "…")
+    stage.drafted(chat, "…")
     assert first.stop(signal.SIGKILL) == -signal.SIGKILL
     stage.write(task, chat, "So **far**")
     dies_at(stage, "partial-shown", **ON)
     text = "# The end\n\nIt is **here**.\n" + "w " * 1980 + "\n" + "last " * 100
     stage.answer(task, text)
-    if not group:
-        for _ in range(2):
-            dies_at(stage, "placeholder-sent", **ON)
+    for _ in range(2):
+        dies_at(stage, "placeholder-sent", **ON)
     dies_at(stage, "answer-edited", **ON)
     dies_at(stage, "all-sent", **ON)
     last = stage.bot_again(**ON)
     stage.quiet()
     shown = Counter(one.partition("\n")[0][:4].strip() for one in stage.api.texts(chat))
-    assert shown == Counter({"The": 1, "last": 1} | ({} if group else {"…": 2}))
+    assert shown == Counter({"The": 1, "last": 1, "…": 2})
     (answer,) = [one for one in stage.api.messages(chat) if one.text.startswith("The end")]
     assert "bold" in {one["type"] for one in answer.entities}
     assert last.stop() == 0
-
-
-def test_a_part_that_was_sent_and_not_noted_is_the_only_one_that_comes_twice(stage: Stage, chat: int) -> None:
-    bot = stage.bot(**ON)
-    task = asked(stage, chat)
-    stage.drafted(chat, "…")
-    bot.stop(signal.SIGKILL)
-    stage.answer(task, "f " * 2040 + "\n" + "s " * 2040)
-    dies_at(stage, "part-1-sent", **ON)
-    stage.bot_again(**ON)
-    stage.quiet()
-    assert Counter(text[0] for text in stage.api.texts(chat)) == {"f": 1, "s": 2}

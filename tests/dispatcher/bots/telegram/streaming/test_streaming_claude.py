@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shared.turns.signed.results import PartialAnswer
 from tests.servers.messages_api import MessagesApi, Streamed, ToolCall, tag_code
 from tests.servers.telegram_messages import Call
 from tests.support.day.telegram_bot import Stage, staged, wait_until
-from tests.support.machine import wait_for
-from tests.support.world import BINARIES, SECRET
+from tests.support.world import BINARIES
 
 #: Seconds between two pieces of what the model says.
-PAUSE = 0.3
+PAUSE = 0.2
 
 
 def model(request: dict[str, Any]) -> Streamed:
     """It thinks, looks something up, and answers with a tag."""
     newest = str([one for one in request["messages"] if one["role"] == "user"][-1])
-    if "What is new?" in newest:
-        return Streamed(("Again ", "**here**."), PAUSE)
     if "tool_result" not in newest:
-        call = ToolCall("Bash", {"command": "sleep 4; echo 4711", "description": "looks"})
+        call = ToolCall("Bash", {"command": "sleep 2; echo 4711", "description": "looks"})
         return Streamed(("Let me ", "look. "), PAUSE, thinking=("Hm, ", "a boiler."), call=call)
     tag = f"[REMEMBER {tag_code(request)}: the code of the boiler is 4711]"
     pieces = (tag[at : at + 9] for at in range(0, len(tag), 9))
@@ -67,25 +62,4 @@ def test_it_grows_as_the_model_speaks_and_ends_formatted(stage: Stage) -> None:
     assert seen[-1] == "The code is 4711."
     assert not [text for text in seen if "REMEMBER" in text or "[" in text], seen
     assert [one.text for one in stage.api.messages(chat) if one.by_bot] == ["The code is 4711."]
-    stage.api.say(chat, "What is new?")
-    wait_until(lambda: stage.api.texts(chat)[1:] == ["Again here."], lambda: str(stage.api.texts(chat)))
     assert not list(stage.redis.scan_iter(match="hcli:mem:partial:*")), "they go with the result"
-
-
-def test_what_is_written_is_in_redis_for_any_bot(stage: Stage) -> None:
-    stage.world.enqueue("task-1", "What is the code of the boiler?", chat_id=5)
-    found: list[PartialAnswer] = []
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not stage.redis.exists("hcli:results:task-1"):
-        raw: Any = stage.redis.get("hcli:mem:partial:task-1")
-        if raw:
-            partial = PartialAnswer.verified(SECRET, "task-1", raw)
-            if not found or partial.number != found[-1].number:
-                found.append(partial)
-        time.sleep(0.01)
-    assert found[0].doing == "thinking"
-    assert ("tool", "Bash") in {(one.doing, one.tool) for one in found}
-    assert found[-1].text == "The code is **4711**."
-    assert {one.chat_id for one in found} == {"5"}
-    assert [one.number for one in found] == sorted({one.number for one in found})
-    wait_for(lambda: not stage.redis.exists("hcli:mem:partial:task-1"), "it to be removed")
