@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
-from dispatcher.answering.beginning import TaskBeginning
 from dispatcher.answering.commands.again import RetryCommand, WhyCommand
 from dispatcher.answering.commands.command import CommandRegistry, Handler
 from dispatcher.answering.commands.forget import ForgetCommands
@@ -44,7 +43,6 @@ class Parts:
     hooks: Hooks
     commands: CommandRegistry
     contexts: MessageContexts
-    beginning: TaskBeginning
     claude: ClaudeCaller
     conversation: ConversationAnswerer
 
@@ -92,7 +90,6 @@ def open_parts(settings: Settings, client: Redis, claude: ClaudeCli, day: DayMem
         hooks,
         CommandRegistry(handlers, *hooks.ask(chat_commands)),
         contexts,
-        TaskBeginning(settings, queue, results, cache_dropper),
         caller,
         ConversationAnswerer(queue, caller, contexts, tags, results, hooks, replays=settings.session_mode == "replay"),
     )

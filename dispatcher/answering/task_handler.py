@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
+from uuid import uuid4
 
 import structlog
 
@@ -20,9 +22,9 @@ from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.turn import TurnInProgress
 from dispatcher.memory.tombstones import erases
 from dispatcher.queue.cancellation import Run
-from dispatcher.queue.existing_values import named
+from dispatcher.queue.existing_values import ANY, LOOKS, NO_TURNS, are_own, named, sha1
 from dispatcher.queue.refused import USED_ID, addressable_id, parsed_task
-from dispatcher.queue.tasks import MAX_ATTEMPTS, Claim, Finished
+from dispatcher.queue.tasks import MAX_ATTEMPTS, Begun, Claim, Finished
 from shared.text.translations import speaking
 from shared.turns.records import RecordRefused, Task, Turn
 
@@ -64,7 +66,7 @@ class TaskHandler:
         erased, command = erases(turn.tombstones, task, turn.claimed_at), parts.commands.of(task)
         if command and (question := await parts.commands.question(task, command)):
             turn.asked, command = question, None  # a question like any other from here on
-        turn.begun = await parts.beginning.begin(turn, with_session=command is None, erased=erased)
+        turn.begun = await self._begin(turn, with_session=command is None, erased=erased)
         if erased:  # an old copy of Redis brought it back
             log.warning("a task is not answered, because it was forgotten")
             return results.forgotten(task)
@@ -80,6 +82,54 @@ class TaskHandler:
         if declined := await parts.hooks.ask_async(decline, task=task, now=turn.claimed_at):
             return results.declined(turn, declined[0])
         return await parts.conversation.answer(turn)
+
+    async def _begin(self, turn: TurnInProgress, *, with_session: bool, erased: bool) -> Begun:
+        """What is known of the task, including an earlier cancellation. RecordRefused if turns of another task exist under its id."""
+        task, run, tombstones = turn.task, turn.run, turn.tombstones
+        settings = self.parts.settings
+        fresh = str(uuid4()) if with_session and not erased else ""
+        if any(one.erase for one in tombstones) and await keep_trying(
+            lambda: self.parts.queue.end_if_forgotten(task.chat_id, tombstones)
+        ):
+            log.warning("the current conversation is ended: it contains something that was forgotten")
+        begin = partial(
+            self.parts.queue.begin,
+            turn.asked,
+            fresh,
+            settings.session_ttl,
+            tombstones,
+            replay=settings.session_mode == "replay",
+        )
+        existing_turns, looks = NO_TURNS, 0
+        while True:
+            forged = run.forged if looks < LOOKS else ANY
+            begun = await keep_trying(partial(begin, forged=forged, existing_turns=existing_turns))
+            self.parts.cache_dropper.seen = begun.mark
+            looks += 1
+            run.awaited |= begun.awaited
+            if begun.cancelled:
+                run.cancel()
+            if begun.done is None and named(begun.turns) != existing_turns and not erased:
+                if not are_own(turn.asked, begun.turns):
+                    raise RecordRefused(USED_ID)
+                existing_turns = named(begun.turns)  # it was finished before, but the mark has expired
+            elif begun.existing_result and not run.cancelled:
+                self.judge_existing(run, begun.existing_result)  # of an unsigned one: look again without it
+            else:
+                return begun
+
+    def judge_existing(self, run: Run, existing: bytes) -> None:
+        """A result exists while the task runs: the bot's own ends the task; an unsigned one is remembered and will be replaced."""
+        if not run.task_id or sha1(existing) == run.forged:
+            return
+        if self.parts.results.signed(run.task_id, existing):
+            run.cancel()
+        else:
+            log.warning(
+                "a result with a wrong signature is stored under this task; the answer will replace it",
+                task=run.task_id,
+            )
+            run.forged = sha1(existing)
 
     async def _finish(self, claim: Claim, finished: Finished, started: float) -> None:
         """RecordRefused if its id is another task's by now."""

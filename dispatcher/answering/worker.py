@@ -84,7 +84,6 @@ class Worker:
         await self._check_format()
         await self._live(None)
         self._parts.cache_dropper.dropped_for = self._parts.cache_dropper.seen  # nothing is cached yet
-        await self._warn_of_other_hosts()
         self._background = [
             asyncio.create_task(watch) for watch in (self._beat(), self._watch(), self._watch_cancels())
         ]
@@ -139,17 +138,6 @@ class Worker:
                 await self._redis.set(keys.FORMAT, record)
         except redis.ResponseError as error:  # another program wrote the key
             log.warning("the format of the keys in Redis is not checked", error=str(error), todo="hmem doctor")
-
-    async def _warn_of_other_hosts(self) -> None:
-        """Sessions are stored in the HOME of the host that began them: another host cannot resume them."""
-        if self._settings.session_mode != "resume":
-            return
-        if elsewhere := await self._queue.living_elsewhere():
-            log.warning(
-                "Dispatchers on several hosts share this Redis, but a session that one began cannot be resumed by another unless they share "
-                "HOME and HMEM_STATE_DIR. Set SESSION_MODE=replay on all of them, or run them on one host.",
-                others=elsewhere,
-            )
 
     async def _finish_running(self) -> None:
         if self._running:
@@ -219,7 +207,7 @@ class Worker:
                         run.cancel()
                         continue
                     if look.existing:
-                        self._parts.beginning.judge_existing(run, look.existing)
+                        self._handler.judge_existing(run, look.existing)
                     if not run.cancelled:
                         run.seen_pending(look.pending)
             except redis.RedisError:

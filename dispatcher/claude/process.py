@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -37,20 +36,6 @@ class Ended:
     exit_code: int
     output: bytes
     errors: bytes
-
-
-def watch_by_descriptor() -> None:
-    """Let the running event loop see a program's end by a pidfd, as later versions of Python do: 3.11 starts a thread for each program, which is
-    .3 ms of CPU time and a wait for that thread in every answer."""
-    if sys.version_info >= (3, 12):
-        return
-    try:
-        os.close(os.pidfd_open(os.getpid()))
-    except OSError:  # an old kernel, or a sandbox that forbids it: then the threads remain
-        return
-    watcher = asyncio.PidfdChildWatcher()
-    watcher.attach_loop(asyncio.get_running_loop())
-    asyncio.set_child_watcher(watcher)
 
 
 async def run(

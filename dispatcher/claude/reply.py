@@ -10,7 +10,7 @@ import json
 import math
 import re
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, TypeGuard
+from typing import Any, TypeGuard
 
 import structlog
 
@@ -124,10 +124,6 @@ COMPLAINTS = (
 )
 
 
-class _Refused(ValueError):
-    """The output is not an answer; the text says why."""
-
-
 def cannot_start(own_words: str) -> Answer:
     """The program itself is missing or may not be run, so message and session are not at fault."""
     words = later("the Claude CLI cannot be started, and my owner has to install it again (hmem doctor shows more)")
@@ -149,10 +145,9 @@ def read_answer(ended: Ended, session: str, *, resumed: bool, model: str | None 
     complaint = ended.errors.decode("utf-8", "replace").strip()
     if not ended.output.strip():
         return _without_record(ended.exit_code, complaint)
-    try:
-        record = _record(ended.output)
-    except _Refused as refusal:
-        return failed(_no_answer(str(refusal)), f"exit {ended.exit_code}: {complaint}")
+    record = _record(ended.output)
+    if record is None:
+        return failed(_no_answer("it is not one JSON object"), f"exit {ended.exit_code}: {complaint}")
     usage, session_cost = _usage(record, resumed=resumed)
     if (
         resumed and ended.exit_code == 0 and _NO_SESSION.search(complaint)
@@ -222,32 +217,13 @@ def _complained(status: object, own_words: str, exit_code: int) -> Answer:
     return failed(later("the Claude CLI reported an error"), f"exit {exit_code}: {own_words}", session_lost=lost)
 
 
-def _record(output: bytes) -> dict[str, Any]:
-    """The one JSON object; a duplicate key, a second object, NaN and invalid UTF-8 are refused."""
+def _record(output: bytes) -> dict[str, Any] | None:
+    """The one JSON object in UTF-8; None for anything else."""
     try:
-        value = json.loads(output.decode("utf-8"), object_pairs_hook=_once_each, parse_constant=_no_number)
-    except UnicodeDecodeError as error:
-        raise _Refused("it is not UTF-8") from error
-    except RecursionError as error:
-        raise _Refused("it is nested too deep") from error
-    except _Refused:
-        raise
-    except ValueError as error:
-        raise _Refused("it is not one JSON object") from error
-    if not isinstance(value, dict):
-        raise _Refused("it is not one JSON object")
-    return value
-
-
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise _Refused("it has a name twice")
-    return made
-
-
-def _no_number(name: str) -> NoReturn:
-    raise _Refused(f"{name} is not a number")
+        value = json.loads(output.decode("utf-8"))
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _usage(record: dict[str, Any], *, resumed: bool) -> tuple[dict[str, Any], float | None]:

@@ -99,12 +99,10 @@ async def _serve(settings: Settings) -> None:
     from dispatcher.answering.worker import Worker
     from dispatcher.answering.worker import connect as connect_patiently
     from dispatcher.claude.client import ClaudeCli
-    from dispatcher.claude.process import watch_by_descriptor
     from dispatcher.memory.day.memory import DayMemory
     from dispatcher.memory.session_summary import SummaryWriter, in_thread
     from dispatcher.releases.served import ServedRelease
 
-    watch_by_descriptor()
     served, client = ServedRelease(settings), connect_patiently(settings)
     claude = ClaudeCli(settings)
     loop = asyncio.get_running_loop()

@@ -23,7 +23,7 @@ from dispatcher.queue.existing_values import NO_TURNS, ExistingResult, Signed
 from dispatcher.queue.refused import USED_ID, dead_letter
 from dispatcher.queue.scripts import script_text
 from shared.hooks import failures
-from shared.system.processes import died_here, host_of, process_name
+from shared.system.processes import died_here, process_name
 from shared.text.format import tokens
 from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task, Tombstone, Turn, dumps, turns_of
 from shared.turns.signed.results import RESULT_BYTES, Result
@@ -246,13 +246,6 @@ class TaskQueue:
         members = await cast(Awaitable[set[bytes]], self._redis.smembers(keys.WORKERS))
         others = {member.decode("utf-8", "replace") for member in members} - {self.worker}
         return sum([max(0, await self._recover(one, died=True, certain=died_here(one))) for one in others])
-
-    async def living_elsewhere(self) -> list[str]:
-        """Names of other hosts on which a dispatcher is alive."""
-        members = await cast(Awaitable[set[bytes]], self._redis.smembers(keys.WORKERS))
-        workers = sorted(member.decode("utf-8", "replace") for member in members)
-        others = [one for one in workers if host_of(one) != host_of(self.worker)]
-        return sorted({host_of(one) for one in others if await self._redis.exists(keys.lease(one))})
 
     async def leave(self) -> int:
         """End of this worker: its tasks in flight go back to the head of the queue."""

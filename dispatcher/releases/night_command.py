@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import select
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Any, cast
+from typing import Any
 
 import orjson
 
@@ -19,26 +17,13 @@ from shared.config.settings import Settings
 from shared.system.privileges import as_owner_of
 from shared.system.processes import last_line, module_command, of_the_night
 
-#: How long in seconds we wait in all for the output of a command that only reads. A night has its own limits (STEP_TIMEOUT).
-READING_SECONDS = 3_600.0
-#: Bytes of output that are read at once.
-PIECE_BYTES = 65_536
-
 
 class NightCommandFailed(Exception):
-    """`hmem-night …` ended with the exit code `code`, which is negative for a signal; `message` is its last line.
+    """`hmem-night …` ended with the exit code `code`, which is negative for a signal; `message` is its last line."""
 
-    `too_slow`: it was stopped after READING_SECONDS.
-    """
-
-    def __init__(self, command: str, code: int, message: str = "", *, too_slow: bool = False) -> None:
+    def __init__(self, command: str, code: int, message: str = "") -> None:
         self.code, self.message = code, message
-        text = f"hmem-night {command} ended with exit code {code}: {message}"
-        if too_slow:
-            minutes = f"{READING_SECONDS / 60:g} minutes"
-            text = f"hmem-night {command} was stopped, because it had not finished after {minutes}. "
-            self.message = text = f"{text}Check the load of this host and the archive's disk, then try again."
-        super().__init__(text)
+        super().__init__(f"hmem-night {command} ended with exit code {code}: {message}")
 
     @property
     def sentence(self) -> str:
@@ -94,45 +79,15 @@ def read_json(settings: Settings, *arguments: str, ours: bool = False) -> Any:
 
 
 def read_lines(settings: Settings, *arguments: str, ours: bool = False) -> Iterator[bytes]:
-    """The lines that a command prints, as they come; NightCommandFailed at the end if it failed, or was too slow.
-
-    The time that the caller takes for the lines does not count.
-    """
+    """The lines that a command prints, as they come; NightCommandFailed at the end if it failed."""
     with tempfile.TemporaryFile() as errors:
-        too_slow = False
         with _started(settings, arguments, ours, stdout=subprocess.PIPE, stderr=errors) as night:
-            try:
-                yield from _lines(cast(IO[bytes], night.stdout))
-            except TimeoutError:
-                too_slow = True
-                night.kill()
-        if too_slow:
-            raise NightCommandFailed(arguments[0], night.returncode, too_slow=True)
+            yield from night.stdout or ()
         if night.returncode:
             errors.seek(0)
             said = errors.read().decode("utf-8", "replace")
             failed = subprocess.CompletedProcess(arguments, night.returncode, stderr=said)
             raise NightCommandFailed(arguments[0], night.returncode, last_line(failed))
-
-
-def _lines(output: IO[bytes]) -> Iterator[bytes]:
-    """The lines of a pipe; TimeoutError if we waited for more than READING_SECONDS in all."""
-    left, begun = READING_SECONDS, list[bytes]()  # the pieces of a line whose end has not been read yet
-    while True:
-        asked = time.monotonic()
-        if not select.select([output], [], [], left)[0]:
-            raise TimeoutError
-        piece = os.read(output.fileno(), PIECE_BYTES)
-        left = max(0.0, left - (time.monotonic() - asked))
-        *whole, rest = piece.split(b"\n")
-        for line in whole:
-            yield b"".join((*begun, line, b"\n"))
-            begun.clear()
-        begun.append(rest)
-        if not piece:
-            break
-    if last := b"".join(begun):
-        yield last
 
 
 @contextmanager

@@ -30,11 +30,6 @@ def process_name() -> str:
     return f"{socket.gethostname()}-{os.getpid()}-{_place()}{began}{uuid4().hex[:4]}"
 
 
-def host_of(name: str) -> str:
-    """The host in such a name; it may hold dashes too."""
-    return name.rsplit("-", 2)[0]
-
-
 def died_here(name: str) -> bool:
     """Whether a process of this host is gone. Of another host's, or another container's, nothing can be said: False.
 

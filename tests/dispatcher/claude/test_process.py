@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any, TypeVar
 import pytest
 
 from dispatcher.claude import process as claude_process
-from dispatcher.claude.process import Ended, OutputTooLarge, run, watch_by_descriptor
+from dispatcher.claude.process import Ended, OutputTooLarge, run
 from tests.support.machine import slowness, wait_for
 
 MEGABYTE = 1 << 20
@@ -63,14 +62,11 @@ def ran(folder: Path, body: str, message: bytes = b"", seconds: float = 20.0, mo
 async def settled(call: Coroutine[Any, Any, Value]) -> Value:
     """Its value, when the loop has closed all that it opened: one that ends first, as no dispatcher's does, could not see a child's end any more."""
     before = _descriptors()
-    watch_by_descriptor()  # as a dispatcher does
     try:
         return await call
     finally:
         while _descriptors() > before:
             await asyncio.sleep(0.02)
-        if sys.version_info < (3, 12):
-            asyncio.set_child_watcher(None)  # type: ignore[arg-type] # it belongs to this loop
 
 
 async def started(

@@ -131,9 +131,6 @@ class Still:
     async def recover(self) -> int:
         return 0
 
-    async def living_elsewhere(self) -> list[str]:
-        return []
-
     async def leave(self) -> int:
         return 0
 

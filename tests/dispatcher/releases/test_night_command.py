@@ -22,17 +22,3 @@ def test_a_failure_is_the_last_line_that_was_printed(monkeypatch: pytest.MonkeyP
     assert next(lines) == b"one\n"
     with pytest.raises(NightCommandFailed, match="hmem-night turns ended with exit code 1: the archive is damaged"):
         next(lines)
-
-
-@pytest.mark.slow
-def test_a_command_that_takes_too_long_is_stopped_and_the_limit_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(night_command, "READING_SECONDS", 3.0)
-    printing(monkeypatch, "import time; print('one', flush=True); time.sleep(600)")
-    lines = read_lines(load_settings(), "turns", ours=True)
-    assert next(lines) == b"one\n"
-    with pytest.raises(NightCommandFailed) as failed:
-        next(lines)
-    sentence = str(failed.value)
-    assert sentence.startswith("hmem-night turns was stopped, because it had not finished after 0.05 minutes. Check ")
-    assert failed.value.message == sentence
-    assert failed.value.code < 0
