@@ -28,48 +28,8 @@ from shared.system.files import write_atomic
 
 PROGRAM = str(Path(sys.executable).parent / "hmem-night")
 _AGAIN = "Then run hmem-night join again."
-_SSH_CONFIG = """\
-# Written by hmem-night join: how nights reach the day host.
-Host {day}
-  HostName {host}
-  Port {port}
-  User {account}
-  IdentityFile {folder}/key
-  UserKnownHostsFile {folder}/known_hosts
-  HostKeyAlias {day}
-  GlobalKnownHostsFile /dev/null
-  StrictHostKeyChecking yes
-  UpdateHostKeys no
-  IdentitiesOnly yes
-  IdentityAgent none
-  BatchMode yes
-  ControlPath none
-  ConnectTimeout 15
-  ServerAliveInterval 15
-  LogLevel ERROR
-"""
-_UNIT = """\
-# Written by hmem-night join.
-[Unit]
-Description=hcli-memory nights
-Wants=network-online.target
-After=network-online.target
-
-[Service]
-ExecStart={program} schedule
-Environment=HMEM_CONFIG={settings}
-UMask=0077
-LimitCORE=0
-Nice=10
-NoNewPrivileges=yes
-Restart=always
-RestartSec=60
-KillMode=mixed
-OOMPolicy=continue
-
-[Install]
-WantedBy={wanted}
-"""
+#: What is written here: how nights reach the day host by ssh, and the service.
+_TEMPLATES = Path(__file__).parent / "units"
 
 
 def join_day(day: str, line: str) -> None:
@@ -122,7 +82,8 @@ def _asked(public: str, day: str) -> str:
 def _write_ssh(folder: Path, day: str, answer: Mapping[str, Any]) -> None:
     host, colon, port = day.rpartition(":")
     host, port = (host, port) if colon and port.isdigit() else (day, "22")
-    config = _SSH_CONFIG.format(day=DAY, host=host.strip("[]"), port=port, account=answer["account"], folder=folder)
+    template = (_TEMPLATES / "ssh_config").read_text("utf-8")
+    config = template.format(day=DAY, host=host.strip("[]"), port=port, account=answer["account"], folder=folder)
     write_atomic(folder / "config", config.encode())
     write_atomic(folder / "known_hosts", "".join(f"{DAY} {key}\n" for key in answer["host_keys"]).encode())
 
@@ -196,7 +157,8 @@ def _schedule(settings: Settings, file: Path) -> str:
         return f"No systemd runs here. Put these two lines into the crontab:\n{settings.night_cron} {start} run\n17 * * * * {start} capture"
     folder = Path("/etc/systemd/system") if system else Path.home() / ".config/systemd/user"
     folder.mkdir(parents=True, exist_ok=True)
-    unit = _UNIT.format(program=PROGRAM, settings=file, wanted="multi-user.target" if system else "default.target")
+    template = (_TEMPLATES / "hmem-night.service").read_text("utf-8")
+    unit = template.format(program=PROGRAM, settings=file, wanted="multi-user.target" if system else "default.target")
     (folder / "hmem-night.service").write_text(unit, encoding="utf-8")
     commands = [
         [*systemctl, *words] for words in (["daemon-reload"], ["enable", "hmem-night"], ["restart", "hmem-night"])
