@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from collections.abc import Iterator
@@ -9,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from dispatcher.claude import client as claude
 from tests.servers.messages_api import MessagesApi
-from tests.support.machine import wait_for
+from tests.support.machine import script, wait_for
 from tests.support.world import BINARIES, Dispatcher, World
 
 CLAUDE = BINARIES / "claude"
@@ -155,3 +157,17 @@ def test_replay_starts_afresh_with_the_conversation_as_text(cli: World, api: Mes
     cli.command("hmem", "talk", "9912", "--say", "Hello")
     assert "bicycle" not in json.dumps(api.requests[-1])
     running.stop()
+
+
+def test_a_cli_that_did_not_answer_help_is_asked_again(cli: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    sleepy = script(cli.root / "claude", f'#!/bin/sh\n[ -e {cli.root}/awake ] && exec {CLAUDE} "$@"\nsleep 5\n')
+    monkeypatch.setattr(claude, "HELP_SECONDS", 0.3)
+
+    async def ask() -> None:
+        asked = claude.ClaudeCli(cli.settings(claude_bin=str(sleepy)))
+        assert await asked.flags() == ()
+        (cli.root / "awake").touch()
+        monkeypatch.setattr(claude, "HELP_SECONDS", 600.0)
+        assert await asked.flags() == claude.SWITCHES[0]
+
+    asyncio.run(ask())
