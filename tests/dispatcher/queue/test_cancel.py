@@ -171,3 +171,18 @@ def test_the_real_cli_goes_on_after_a_cancel(light: World, bot: Bot, begun: bool
         assert running.stop() == 0
     assert "trying a new one" not in running.log.read_text()
     assert SECRET not in running.log.read_text()
+
+
+def test_a_cancel_that_comes_too_late_does_nothing(light: World, bot: Bot) -> None:
+    running = light.start_dispatcher(CLAUDE_BIN=slow(light))
+    task = bot.send("hello", 9912)
+    wait_for(lambda: bot.redis.exists(keys.done(task)), "the answer")
+    bot.redis.set(keys.cancel(task), "1")
+    assert bot.ask("next", 9912) == "ok"
+    assert bot.receive(task)["output"] == "ok"
+    assert len(bot.redis.keys("hcli:memory:*:asst")) == 2
+    bot.redis.config_resetstat()
+    waits = "cmdstat_blmove"
+    wait_for(lambda: waits in bot.redis.info("commandstats"), "a whole wait for work")
+    assert "cmdstat_strlen" not in bot.redis.info("commandstats"), "nobody asks for cancels while nothing runs"
+    assert running.stop() == 0

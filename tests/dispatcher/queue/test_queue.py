@@ -213,3 +213,32 @@ def test_an_id_that_is_used_by_two_chats_at_once_is_the_first_ones(light: World)
         assert light.redis.hlen(keys.inflight(two.worker)) == 1, "still in flight, to be buried"
 
     play(light, scenario)
+
+
+def test_a_claim_asked_again_with_its_token_gives_the_same_task(light: World) -> None:
+    light.enqueue("t1", "one", chat_id=1)
+    light.enqueue("t2", "two", chat_id=2)
+
+    async def scenario(one: TaskQueue, _: TaskQueue) -> None:
+        token = one.next_token()
+        first, again = await one.claim(token), await one.claim(token)
+        assert first == again
+        assert light.redis.llen("hcli:tasks") == 1
+
+    play(light, scenario)
+
+
+def test_a_worker_whose_lease_had_lapsed_is_found_when_it_dies_after_a_new_claim(light: World) -> None:
+    light.enqueue("t1", "x", chat_id=1)
+
+    async def scenario(slow: TaskQueue, other: TaskQueue) -> None:
+        await slow.beat(None)
+        light.redis.delete(f"hcli:mem:lease:{slow.worker}")
+        assert await other.recover() == 0  # struck off, with nothing in flight
+        await claimed(slow)  # it wakes up, claims before its next beat
+        assert await other.recover() == 0, "the claim is a sign of life too"
+        light.redis.delete(f"hcli:mem:lease:{slow.worker}")  # and dies
+        assert await other.recover() == 1
+        assert Task.parse((await claimed(other)).raw).task_id == "t1"
+
+    play(light, scenario)

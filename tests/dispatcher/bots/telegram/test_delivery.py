@@ -170,3 +170,11 @@ def test_nothing_that_was_said_and_no_secret_is_in_the_log(stage: Stage, chat: i
     assert "a message was received" in text
     for words in ("private", "boiler", TOKEN, TOKEN.partition(":")[2]):
         assert words not in text
+
+
+def test_formatting_that_telegram_refuses_is_left_out(stage: Stage, chat: int) -> None:
+    task = stage.ask(chat, "x")
+    stage.api.fail("editMessageText", 400, "Bad Request: can't parse entities: something odd")
+    stage.answer(task, "**bold** words")
+    stage.shows(chat, "bold words")
+    assert stage.api.messages(chat)[-1].entities == []

@@ -53,3 +53,17 @@ def test_in_a_group_only_an_owner_edits_and_forgets_what_others_said(stage: Stag
     asked = say(stage, GROUP, "/memory edit 1", "Reply to this message", user=OWNER)
     say(stage, GROUP, "The key is gone", "All right.", user=MEMBER, to=asked.id)  # only a message: he was not asked
     assert "1. Ada: The key is under the mat" in say(stage, GROUP, "/memory", "Facts:", user=OWNER).text
+
+
+def test_in_a_group_each_edits_and_forgets_what_they_said(stage: Stage) -> None:
+    number = say(stage, GROUP, "/memory add My bike is red", "Saved as number", user=MEMBER).text.split()[3].strip(":")
+    entry = say(stage, GROUP, f"/memory show {number}", "Said by Bea.", user=MEMBER)
+    assert labels(entry) == ["Forget", "Edit", "‹ Back"]
+    changed = say(stage, GROUP, f"/memory edit {number} My bike is blue", "This replaces", user=MEMBER).text
+    newer = changed.split()[3].strip(":")
+    assert f"{newer}. Bea: My bike is blue" in say(stage, GROUP, "/memory", "Facts:", user=MEMBER).text
+    say(stage, GROUP, f"/memory edit {newer} My bike is green", "This replaces", user=OWNER)
+    listed = say(stage, GROUP, "/memory", "My bike is green", user=OWNER).text
+    assert "Bea: My bike is green" in listed, "an owner changes what Bea said, and it stays hers"
+    last_number = next(line.split(".")[0] for line in listed.splitlines() if line.endswith("My bike is green"))
+    say(stage, GROUP, f"/memory forget {last_number}", "Forgotten.", user=MEMBER)

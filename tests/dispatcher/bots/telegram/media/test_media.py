@@ -104,3 +104,11 @@ def test_a_caption_is_edited_while_its_task_waits(stage: Stage, chat: int) -> No
     stage.api.edit(chat, stage.api.newest(chat), None, caption="a boat", **fields)
     wait_until(lambda: [one["message"] for one in stage.queued()] == ["a boat"], lambda: str(stage.queued()))
     assert "no_text" not in done(stage)
+
+
+def test_a_download_that_breaks_off_is_repeated(stage: Stage, chat: int) -> None:
+    fields = stage.api.files.photo(JPEG + b"broken")
+    stage.api.files.broken[fields["photo"][1]["file_id"]] = 2
+    stage.api.say(chat, None, **fields)
+    entry = done(stage)["media"][0]
+    assert kept(stage, entry) == JPEG + b"broken"

@@ -172,3 +172,15 @@ def test_after_a_death_at_any_point_the_final_text_is_there_once(stage: Stage, c
     (answer,) = [one for one in stage.api.messages(chat) if one.text.startswith("The end")]
     assert "bold" in {one["type"] for one in answer.entities}
     assert last.stop() == 0
+
+
+def test_a_chat_that_takes_no_drafts_gets_edits_and_the_others_drafts(stage: Stage, chat: int) -> None:
+    other = stage.new_chat()
+    stage.api.fail("sendMessageDraft", 400, "Bad Request: TEXTDRAFT_PEER_INVALID", chat=chat, times=99)
+    stage.bot(**ON)
+    task, theirs = asked(stage, chat), asked(stage, other)
+    stage.placeholder_of(task)
+    stage.write(task, chat, "So far")
+    stage.write(theirs, other, "Theirs so far")
+    stage.shows(chat, "So far")
+    stage.drafted(other, "Theirs so far")
