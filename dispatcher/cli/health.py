@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -85,12 +85,19 @@ def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
 
 
 @app.command()
-def doctor(json: Json = False) -> None:
+def doctor(
+    json: Json = False,
+    try_claude: Annotated[
+        bool, typer.Option("--try-claude", help="Instead: ask the installed Claude CLI, and say what it cannot do.")
+    ] = False,
+) -> None:
     """What is wrong on this host, why, and what to do. Exits with the code of the first problem; it changes nothing."""
     from dispatcher.health import doctor as checks
+    from dispatcher.health.try_claude import try_claude as trial
 
+    settings = start(formats=False)
     found = []
-    for finding in checks.examine(start(formats=False)):
+    for finding in trial(settings) if try_claude else checks.examine(settings):
         found.append(finding)
         if not json:
             print_bytes(checks.lines(finding).encode())

