@@ -65,8 +65,10 @@ class Walls:
         return [sys.executable, "-I", "-S", landlock_exec.__file__, json.dumps(names)]
 
     def found_open(self) -> str | None:
-        """Test the sandbox once: which hidden files can be opened inside it, or why it could not be tested; None if it works."""
-        command = [*self.around([]), sys.executable, "-I", "-S", "-c", _PROBE, *map(str, self._hidden)]
+        """Test the sandbox once: which hidden files, or which of this process', can be opened inside it, or why it could not be tested; None if it
+        works."""
+        ours = [f"/proc/{os.getpid()}/{name}" for name in ("environ", "mem", "maps") if landlock_exec.version()]
+        command = [*self.around([]), sys.executable, "-I", "-S", "-c", _PROBE, *map(str, self._hidden), *ours]
         try:
             done = run_bounded(command, TRIAL_SECONDS, directory=Path("/"))
             opened = json.loads(done.stdout)

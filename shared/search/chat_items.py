@@ -43,6 +43,7 @@ CREATE TABLE postings (
 """
 _COLUMNS = "chunk_ids, speakers, starts, lengths, tokens, said_by, flags, users"
 
+#: Bits of a chunk's flags. One more changes what a part holds: raise LAYOUT (lexical.py), else parts of earlier nights keep it 0.
 ASKS, TIMED = 1, 2
 #: Bytes of chats in memory. An item takes 150 or more: so some 200,000 items, 300 chats of 600, stay at hand.
 CACHE_BYTES = 32_000_000

@@ -78,6 +78,7 @@ def test_tools_of_the_cli_read_no_key_no_settings_and_no_credentials(one: Home) 
     secret += [one.root / name for name in ("state/day-store.sqlite", "memory/pinned", "night/lock")]
     free = [one.home / ".claude", one.home / ".claude.json", one.home / "notes", one.root / "etc" / "x"]
     free += [one.root / "state" / "chats" / "7"]
+    secret += [Path(f"/proc/{os.getpid()}/{name}") for name in ("environ", "mem", "maps")]
     assert one.seen(*secret, *free) == free
     assert one.walls().open_because is None
     assert one.walls().found_open() is None
