@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import json
 import re
+import unicodedata
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, cast
 
@@ -26,6 +27,11 @@ APPROVAL_BYTES = 64 << 10
 Verdict = Literal["allowed", "denied", "nobody", "stopped", "failed"]
 VERDICTS = ("allowed", "denied", "nobody", "stopped", "failed")
 _ID = re.compile(r"[0-9a-f]{20}")
+#: Letters, marks and symbols that show nothing (Unicode's Default_Ignorable_Code_Point, and the blank of Braille); blanks that hide what follows.
+_SHOW_NOTHING = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+_BLANKS = re.compile(" {17,}")
 
 
 def is_approval_id(text: str) -> bool:
@@ -92,18 +98,25 @@ class ToolQuestion:
 
 
 def shown_input(given: dict[str, Any]) -> str | None:
-    """A tool's input as JSON, with every character that is not visible as an escape; None if it is too long to be shown whole. Nobody is to allow
-    what they have not seen."""
+    """A tool's input as JSON, with every character that is not visible as an escape, and many blanks as their number; None if it is too long to be
+    shown whole. Nobody is to allow what they have not seen."""
     written = json.dumps(given, ensure_ascii=False, indent=1)
-    text = "".join(one if one == "\n" or one.isprintable() else _escape(one) for one in written)
+    text = "".join(one if one == "\n" or _is_visible(one) else _escape(one) for one in written)
+    text = _BLANKS.sub(lambda run: f"⟨{len(run[0])} blanks⟩", text)
     return text if len(text.encode("utf-16-le", "surrogatepass")) <= 2 * SHOWN_UNITS else None
 
 
 def kept_input(given: dict[str, Any]) -> tuple[str, str]:
     """(SHA-256 of the input, its short form in one line) for the record."""
     whole = json.dumps(given, sort_keys=True)
-    short = "".join(one if one.isprintable() else _escape(one) for one in json.dumps(given, ensure_ascii=False))
+    short = "".join(one if _is_visible(one) else _escape(one) for one in json.dumps(given, ensure_ascii=False))
     return hashlib.sha256(whole.encode("ascii")).hexdigest(), short[:KEPT_CHARACTERS]
+
+
+def _is_visible(character: str) -> bool:
+    """Letters, marks, numbers, punctuation, symbols and the blank: of these, without those that show nothing."""
+    seen = character == " " or unicodedata.category(character)[0] in "LMNPS"
+    return seen and not _SHOW_NOTHING.fullmatch(character)
 
 
 def _escape(character: str) -> str:
