@@ -19,8 +19,9 @@ from typing import NoReturn
 
 from dispatcher.features.media.documents.readers import NotConverted, TimeUp, read
 
-#: Address space of this process, in bytes: the libraries for office files take most of it.
-MEMORY_BYTES = 3 << 30
+#: Memory that this process may have for itself: as many as are read at once (AT_ONCE), beside the dispatcher, fit into its unit's MemoryMax. Its
+#: address space, most of which the libraries for office files take. Bytes.
+MEMORY_BYTES, ADDRESS_BYTES = 1 << 30, 3 << 30
 #: Seconds of CPU time beyond the time limit, for a library that lets no signal in.
 CPU_SLACK_SECONDS = 5
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
@@ -56,7 +57,8 @@ def main() -> None:
 def confine(seconds: int) -> None:
     """Limits that hold for the rest of this process."""
     for what, most in (
-        (resource.RLIMIT_AS, MEMORY_BYTES),
+        (resource.RLIMIT_DATA, MEMORY_BYTES),
+        (resource.RLIMIT_AS, ADDRESS_BYTES),
         (resource.RLIMIT_CPU, seconds + CPU_SLACK_SECONDS),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),

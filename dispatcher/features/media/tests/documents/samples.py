@@ -85,6 +85,18 @@ def xlsx(*rows: list[object]) -> bytes:
     return made.getvalue()
 
 
+def xlsx_of_two_corners() -> bytes:
+    """A spreadsheet with a value in its first cell and one in its last, 17 billion cells away."""
+    from openpyxl import Workbook
+
+    book, made = Workbook(), io.BytesIO()
+    sheet = book.active
+    assert sheet is not None
+    sheet["A1"] = sheet["XFD1048576"] = 1
+    book.save(made)
+    return made.getvalue()
+
+
 def pptx(title: str) -> bytes:
     from pptx import Presentation
 
