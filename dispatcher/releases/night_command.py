@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +17,9 @@ from shared.config.credentials import for_child
 from shared.config.settings import Settings
 from shared.system.privileges import as_owner_of
 from shared.system.processes import last_line, module_command, of_the_night
+
+#: How long a command that only reads may take before it is killed. Seconds. A night has its own limits (STEP_TIMEOUT).
+READING_SECONDS = 3_600.0
 
 
 class NightCommandFailed(Exception):
@@ -82,7 +86,12 @@ def read_lines(settings: Settings, *arguments: str, ours: bool = False) -> Itera
     """The lines that a command prints, as they come; NightCommandFailed at the end if it failed."""
     with tempfile.TemporaryFile() as errors:
         with _started(settings, arguments, ours, stdout=subprocess.PIPE, stderr=errors) as night:
-            yield from night.stdout or ()
+            limit = threading.Timer(READING_SECONDS, night.kill)
+            limit.start()
+            try:
+                yield from night.stdout or ()
+            finally:
+                limit.cancel()
         if night.returncode:
             errors.seek(0)
             said = errors.read().decode("utf-8", "replace")

@@ -109,6 +109,9 @@ class ConversationAnswerer:
         if turn.answer.blames_memory and turn.context.text:
             log.warning("the provider refuses this request, trying it without memory", reason=turn.answer.error)
             turn.context = Context("")
+            if not resume:  # the refused question has begun that session
+                used = str(uuid4())
+                session = session if self._replays else used
             turn.answer = await self._claude.ask(turn, used, resume=resume)
         turn.session = session if resume or turn.answer.error is None else ""
         if resume and (turn.answer.session_lost or turn.answer.session_busy):

@@ -215,7 +215,7 @@ class Arrivals:
         try:
             content = await until_telegram_takes_it(lambda: self._telegram.download(file.file_id, self._most), ATTEMPTS)
         except TelegramBadRequest as error:
-            raise MediaRefused(too_large if TOO_BIG in error.message else tr(GONE)) from None
+            raise MediaRefused(too_large if TOO_BIG in str(error) else tr(GONE)) from None
         except TelegramAPIError as error:
             log.error("a file could not be fetched", kind=file.kind, error=str(error))
             raise MediaRefused(tr(NOT_FETCHED)) from None

@@ -299,7 +299,7 @@ class Delivery:
                     lambda: self._telegram.edit(record.target, placeholder, tried, buttons)  # noqa: B023 - awaited immediately
                 )
             except TelegramBadRequest as error:
-                if "not modified" in error.message:
+                if "not modified" in str(error):
                     return placeholder
                 if not tried.entities:
                     break

@@ -93,7 +93,7 @@ class Intake:
         try:
             return await self._core.telegram.updates(offset, seconds)
         except TelegramConflictError as error:
-            if "webhook" not in error.message:
+            if "webhook" not in str(error):
                 raise
             log.warning("a webhook is set, so Telegram hands out no updates; it is deleted")
             await self._core.telegram.bot.delete_webhook()

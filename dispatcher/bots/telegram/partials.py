@@ -97,6 +97,7 @@ class _Followed:
     raw: bytes = b""
     shown: tuple[str, str] | None = None
     shown_at: float = 0.0
+    plain: bool = False  # Telegram refused its formatting
 
     @property
     def now(self) -> tuple[str, str]:
@@ -235,7 +236,7 @@ class Partials:
         if one.name in self._settled:
             return
         try:
-            await self._send(one, part)
+            await self._send(one, part.plain if one.plain else part)
             crash_point("telegram:partial-shown")
         except TelegramRetryAfter as flood:
             one.shown = None
@@ -244,7 +245,11 @@ class Partials:
                 "partial answers pause in a chat, because Telegram asks for it", chat=chat, seconds=flood.retry_after
             )
         except (TelegramBadRequest, TelegramNotFound) as error:
-            if drafted:  # it gets a placeholder, and is then shown by edits
+            if "not modified" in str(error):
+                return
+            if part.entities and not one.plain:
+                one.plain, one.shown = True, None
+            elif drafted:  # it gets a placeholder, and is then shown by edits
                 self._without_drafts.add(chat)
                 one.shown = None
                 log.info("Telegram takes no drafts for a chat", chat=chat, error=str(error))

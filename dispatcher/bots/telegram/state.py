@@ -102,7 +102,9 @@ class Mark:
 
     @classmethod
     def parse(cls, raw: bytes) -> Mark:
-        return cls(**loads_object(raw))
+        """Fields of another version are left out."""
+        known = {one.name for one in fields(cls)}
+        return cls(**{name: value for name, value in loads_object(raw).items() if name in known})
 
 
 class _InRedis:

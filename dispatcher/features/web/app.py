@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hmac
+import shutil
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -110,6 +112,10 @@ NOT_HERE = "There is no such page, or this link does not open it."
 
 async def _form(request: Request, page: Page, session: Session, settings: Settings) -> dict[str, str]:
     """The fields of a form with the session's token; of a file, where it was stored. InvalidInput without the token."""
+    if page.takes_file and int(request.headers["content-length"]) * 2 > shutil.disk_usage(tempfile.gettempdir()).free:
+        raise InvalidInput(
+            "There is not enough room for this file on the disk of this host. Free some, or import it there."
+        )
     async with request.form(max_files=int(page.takes_file), max_fields=100, max_part_size=BODY_BYTES) as fields:
         form = {name: value for name, value in fields.items() if not isinstance(value, UploadFile)}
         if not hmac.compare_digest(form.get(FORM_TOKEN, "").encode(), session.form_token.encode()):

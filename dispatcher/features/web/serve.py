@@ -14,6 +14,7 @@ from dispatcher.features.web.jobs import Jobs
 from dispatcher.features.web.pages import PAGES
 from dispatcher.features.web.requests.access import Access
 from dispatcher.features.web.requests.guard import origin_of
+from dispatcher.features.web.requests.uploads import remove_old
 from dispatcher.features.web.settings import WebSettings
 from shared.config.settings import Settings
 from shared.config.values import listen_address
@@ -57,6 +58,7 @@ def prepare(settings: Settings, listen: str, chats: str = "", *, read_only: bool
     listener = _listener(host, port)
     bound = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     access, redis = Access(grants_of(chats, read_only=read_only)), open_redis(settings.redis_url, COMMAND)
+    remove_old(settings)
     served = PageServices(settings, access, redis, Jobs(settings), port, secure)
     app = application(served, PAGES, _origins(settings, bound, host), own.web_proxy)
     base = origin_of(own.web_origin or bound)

@@ -128,6 +128,8 @@ def _correct(installation: InitContext, client: Redis, wrong: dict[str, str]) ->
         raise InstallationIncomplete(
             f"Redis was left as it is, which could lose turns. Change it ({by_hand}), or unset REDIS_URL to get an own one."
         )
+    for name, now in () if installation.own_redis else wrong.items():
+        installation.journal.add("redis", f"{name}={now}")
     try:
         for name in wrong:
             client.config_set(name, WANTED[name])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
+
+from redis.exceptions import RedisError
 
 from dispatcher.installation.init.claude_cli import change_login
 from dispatcher.installation.init.context import InitContext
@@ -12,6 +14,7 @@ from dispatcher.installation.journal import Created
 from dispatcher.installation.services.choose import services_of
 from dispatcher.installation.settings_files import given_settings
 from shared.system.files import remove_tree
+from shared.wire.client import asking_once, open_redis
 
 
 def undo(installation: InitContext) -> int:
@@ -29,6 +32,7 @@ def undo(installation: InitContext) -> int:
     if not terminal.confirm("Go ahead?"):
         terminal.say("Nothing was changed.")
         return 0
+    _restore_redis(installation)
     _remove_services(installation)
     if names := journal.names("login"):
         change_login(layout, {}, removed=names)
@@ -56,6 +60,22 @@ def _remove_services(installation: InitContext) -> None:
     installation.terminal.done("services", "stopped and removed")
 
 
+def _restore_redis(installation: InitContext) -> None:
+    """The settings of somebody's Redis as they were."""
+    changed = [name.split("=", 1) for name in installation.journal.names("redis")]
+    if not changed:
+        return
+    try:
+        with closing(open_redis(installation.values["REDIS_URL"], asking_once(5.0))) as client:
+            for name, value in changed:
+                client.config_set(name, value)
+            client.config_rewrite()
+    except (RedisError, KeyError) as error:
+        installation.terminal.note(
+            "redis", f"Its settings could not be restored ({error}): {', '.join('='.join(one) for one in changed)}."
+        )
+
+
 def _removed(installation: InitContext, one: Created) -> bool:
     """Whether it is gone now."""
     path = Path(one.name)
@@ -66,7 +86,7 @@ def _removed(installation: InitContext, one: Created) -> bool:
         with suppress(OSError):  # it holds data, or something of the owner's
             remove_tree(path) if path == installation.layout.claude else path.rmdir()
         return not path.exists()
-    return one.what in ("login", "greeted", "linger")
+    return one.what in ("redis", "login", "greeted", "linger")
 
 
 def _left(installation: InitContext, kept: list[Created]) -> Iterator[str]:

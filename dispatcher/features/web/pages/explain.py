@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from redis.exceptions import RedisError
 from starlette.responses import Response
 
@@ -14,11 +15,47 @@ from dispatcher.prompt.preview import preview
 from dispatcher.queue.consolidation import waiting
 from shared.config.kinds import memory_backends
 from shared.errors import InvalidInput
-from shared.turns.records import loads_object
+from shared.turns.records import RecordRefused, loads_object
 from shared.wire import keys
+from shared.wire.ids import LATEST_TIMESTAMP
 
 #: Characters of a message that is tried.
 MESSAGE_CHARACTERS = 4000
+
+
+class _Shown(BaseModel):
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+
+class _Part(_Shown):
+    name: str
+    tokens: int
+
+
+class _HitShown(_Shown):
+    date: str
+    speaker: str
+    text: str
+    score: float
+    because: str = ""
+    words: float | None = None
+    meaning: float | None = None
+
+
+class Explanation(_Shown):
+    """A record of `answering/commands/explanation.py`, as it is shown: whoever may write to Redis may have written it."""
+
+    parts: list[_Part]
+    hits: list[_HitShown]
+    missed: list[_HitShown] = []
+    facts: list[str] = []
+    degraded: list[str] = []
+    task_id: str = ""
+    at: float | None = Field(None, ge=0, lt=LATEST_TIMESTAMP, allow_inf_nan=False)
+    tokens: int = 0
+    release: int | None = None
+    why: str | None = None
+    nothing_why: str | None = None
 
 
 def why(asked: Asked) -> Response:
@@ -55,7 +92,14 @@ def _records(asked: Asked, chat_id: str) -> tuple[list[dict[str, Any]], list[str
         raw: Any = asked.redis.lrange(keys.why(chat_id), 0, -1)
     except RedisError as error:
         return [], [f"Redis does not answer: {error}"]
-    return [loads_object(one) for one in reversed(raw)], []
+    found, unreadable = [], 0
+    for one in reversed(raw):
+        try:
+            record = loads_object(one)
+            found.append(Explanation.model_validate(record).model_dump())
+        except (RecordRefused, ValidationError):
+            unreadable += 1
+    return found, [f"{unreadable} records cannot be read: another program has overwritten them."] if unreadable else []
 
 
 def try_prompt(asked: Asked) -> Response:

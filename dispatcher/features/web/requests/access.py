@@ -12,7 +12,7 @@ from cachetools import TTLCache
 
 #: Bytes of randomness in a token and in a session's name (OWASP asks for at least 8 in a session's): nobody guesses them.
 TOKEN_BYTES = 32
-#: Seconds after its last use that a session ends, and how many there may be: of more, the one that was used longest ago ends.
+#: Seconds after its last use that a session ends, and how many a link may have: of more, the one that was used longest ago ends.
 SESSION_SECONDS, SESSIONS = 12 * 3600.0, 100
 
 
@@ -45,7 +45,8 @@ class Access:
 
     def __init__(self, grants: list[Grant], now: Callable[[], float] = time.monotonic) -> None:
         self.tokens = [(secrets.token_urlsafe(TOKEN_BYTES), grant) for grant in grants]
-        self._sessions = TTLCache[str, Session](SESSIONS, SESSION_SECONDS, now)
+        # each link has its own: those of one do not end another's
+        self._sessions = {grant: TTLCache[str, Session](SESSIONS, SESSION_SECONDS, now) for grant in grants}
 
     def enter(self, token: str) -> str | None:
         """The name of a new session for a token; None for a wrong one."""
@@ -53,14 +54,15 @@ class Access:
         if grant is None:
             return None
         name = secrets.token_urlsafe(TOKEN_BYTES)
-        self._sessions[name] = Session(grant)
+        self._sessions[grant][name] = Session(grant)
         return name
 
     def session(self, name: str) -> Session | None:
-        session = self._sessions.get(name)
+        session = next((one[name] for one in self._sessions.values() if name in one), None)
         if session is not None:
-            self._sessions[name] = session  # its time begins anew
+            self._sessions[session.grant][name] = session  # its time begins anew
         return session
 
     def leave(self, name: str) -> None:
-        self._sessions.pop(name, None)
+        for sessions in self._sessions.values():
+            sessions.pop(name, None)

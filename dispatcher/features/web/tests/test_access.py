@@ -174,3 +174,12 @@ def test_behind_a_proxy_nobody_else_may_ask(talked: World) -> None:
         token = site.prepared.access.tokens[0][0]
         seen = {"Host": "memory.example.org", "X-Forwarded-For": "192.0.2.7"}
         assert site.client().get("/enter", params={"token": token}, headers=seen).status_code == 403
+
+
+def test_many_visits_by_one_link_do_not_end_the_session_of_another() -> None:
+    access = Access([Grant(), Grant(read_only=True)])
+    (own, _), (look, _) = access.tokens
+    name = access.enter(own) or ""
+    for _ in range(SESSIONS + 1):
+        access.enter(look)
+    assert access.session(name)

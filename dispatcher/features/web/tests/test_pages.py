@@ -131,6 +131,9 @@ def test_each_of_the_last_answers_says_why(site: Site, talked: World) -> None:
     assert "are not here any more" not in page
     assert page.count('aria-current="true"') == 1
     assert "is not known" in visitor.get("/chat/why", chat="9912", task="older")
+    for broken in (b"broken", b"[]", b'{"parts":[1],"hits":[]}', b'{"parts":[],"hits":[],"at":1e30}'):
+        talked.redis.rpush(keys.why("9912"), broken)
+    assert "4 records cannot be read" in visitor.get("/chat/why", chat="9912")
     visitor.get("/chat", chat="9912")
     visitor.post("/chat/forget", chat="9912", number="1")
     assert talked.redis.llen(keys.why("9912")) == 0, "an explanation may hold what was forgotten"
