@@ -115,6 +115,8 @@ def _night(value: Any) -> NightRecord:
     try:
         return NightRecord.model_validate(value)
     except ValidationError as error:
+        if not isinstance(value, dict):
+            raise
         odd = {str(one["loc"][0]) for one in error.errors() if one["loc"]}
         return NightRecord.model_validate({name: one for name, one in value.items() if name not in odd})
 

@@ -1,14 +1,17 @@
 """A JSON document of any size, read piece by piece: ijson's events, and the values that they make.
 
 What ijson's parser does not take is settled in the bytes, before it sees them: `\\xNN`, which Telegram Desktop writes for control characters and
-which is not JSON, and half of a surrogate pair, which is no character and becomes U+FFFD.
+which is not JSON; half of a surrogate pair, which is no character and becomes U+FFFD; and integers that Python refuses for their length, over which
+ijson's C code crashes.
 """
 
 from __future__ import annotations
 
 import io
 import re
+import sys
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any, BinaryIO
 
 import ijson
@@ -27,6 +30,12 @@ _ESCAPE = re.compile(
 )
 #: All that escapes are made of: after any other byte, none of them is cut in two.
 _OF_ESCAPES = b"\\0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+#: So many digits Python takes for an integer, whatever its limit is. An escape among more of them is the same in a string, and breaks a number.
+_DIGITS = sys.int_info.str_digits_check_threshold
+_MORE_DIGITS = re.compile(rb"([0-9]{%d})([0-9])" % _DIGITS)
+_AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+#: An integer that orjson, which reads all other JSON here, keeps as one; any other becomes a float.
+_SMALLEST, _LARGEST = -(1 << 63), (1 << 64) - 1
 
 
 class _Bytes:
@@ -44,7 +53,10 @@ class _Bytes:
             end = len(data.rstrip(_OF_ESCAPES)) if piece else len(data)
             self._held = data[end:]
             if end or not piece:
-                return _ESCAPE.sub(_settled, data[:end]) if b"\\" in data[:end] else data[:end]
+                data = data[:end]
+                if b"0" * (_DIGITS + 1) in data.translate(_AS_ZEROS):
+                    data = _MORE_DIGITS.sub(rb"\1\\u003\2", data)
+                return _ESCAPE.sub(_settled, data) if b"\\" in data else data
         return b""
 
 
@@ -52,6 +64,10 @@ def _settled(found: re.Match[bytes]) -> bytes:
     if found["half"]:
         return b"\\ufffd"
     return b"\\u00" + found["control"] if found["control"] else found[0]
+
+
+def _number(value: int | Decimal) -> int | float:
+    return value if isinstance(value, int) and _SMALLEST <= value <= _LARGEST else float(Decimal(value))
 
 
 class JsonStream:
@@ -109,7 +125,8 @@ class JsonStream:
 
     def _guarded(self) -> Iterator[tuple[str, Any]]:
         try:
-            yield from ijson.basic_parse(self._bytes, buf_size=_PIECE, use_float=True)
+            for event, value in ijson.basic_parse(self._bytes, buf_size=_PIECE):
+                yield event, _number(value) if event == "number" else value
         except RecordRefused:
             raise
         except (ijson.JSONError, ValueError) as error:

@@ -108,6 +108,8 @@ def _fits(name: str, patterns: tuple[str, ...]) -> bool:
 
 #: Files and directories, pictures included.
 MOST_FILES = 200_000
+#: How deep the directories of an export are nested, at most.
+_DEEPEST = 64
 
 
 def members_of(root: Path) -> tuple[list[Member], list[tuple[str, str]]]:
@@ -123,6 +125,8 @@ def members_of(root: Path) -> tuple[list[Member], list[tuple[str, str]]]:
     inside, number = root.resolve(), 0
     for folder, folders, files in os.walk(root, onerror=unlisted):
         folders[:] = [name for name in folders if not name.startswith(".")]
+        if len(Path(folder).relative_to(root).parts) > _DEEPEST:
+            raise InvalidInput(f"{root} is nested deeper than any export. Name the directory of the export alone.")
         entries = [Path(folder, name) for name in (*folders, *files) if not name.startswith(".")]
         number += len(entries)
         if number > MOST_FILES:

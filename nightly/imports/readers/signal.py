@@ -204,9 +204,12 @@ def _messages(member: Member, zone: ZoneInfo) -> Iterator[tuple[int, _Read, int]
     """(line, message or why there is none, bytes so far)."""
     account = _Account(member.name)
     chat = _Chat("", str(PurePosixPath(member.name).parent), member.folder, "a directory of sigexport")
+    number = 0
     for number, line, done in member.lines():
         if line is None or line.strip():
             yield number, _json(line, account, chat, zone), done
+    if not number:
+        yield 0, (None, "it is empty"), 0
 
 
 def _json(line: str | None, account: _Account, chat: _Chat, zone: ZoneInfo) -> _Read:

@@ -94,3 +94,11 @@ def test_a_file_that_cannot_be_read_twice_or_changes_meanwhile(tmp_path: Path) -
     os.truncate(path, 500_000)
     with pytest.raises(InvalidInput, match="changed while it was read"):
         list(reads)
+
+
+def test_a_number_of_any_size_breaks_nothing() -> None:
+    stream = JsonStream(io.BytesIO(b"[100000000000000000000, 1e400, -9223372036854775808, 18446744073709551615, 1.5]"))
+    assert stream.value(*stream.begin()) == [1e20, float("inf"), -(1 << 63), (1 << 64) - 1, 1.5]
+    too_long = JsonStream(io.BytesIO(b"[" + b"1" * 5_000 + b"]"))
+    with pytest.raises(RecordRefused, match="not JSON"):
+        too_long.value(*too_long.begin())
