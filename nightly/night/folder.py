@@ -133,6 +133,12 @@ def step_result(settings: Settings, run: int, step: str) -> dict[str, Any] | Non
     return read_record(nights_dir(settings) / str(run) / step / RESULT)
 
 
+def last_result(night: Night, step: str) -> dict[str, Any]:
+    """The result of this step in the night before; {} if there is none."""
+    earlier = [run for run in night_runs(night.settings) if run < night.run]
+    return (step_result(night.settings, earlier[-1], step) if earlier else None) or {}
+
+
 def read_record(path: Path) -> dict[str, Any] | None:
     """A JSON file of a night; None if it is not there."""
     try:

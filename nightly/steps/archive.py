@@ -27,7 +27,7 @@ from nightly.archive.incoming.reading import EVENTS, RECORDS, TOMBSTONES
 from nightly.archive.incoming.tombstones import Judged, judge
 from nightly.archive.media.bring import MediaBringer
 from nightly.archive.media.places import erase as erase_media
-from nightly.archive.media.places import is_intact, listed
+from nightly.archive.media.places import is_forgotten, is_intact, listed
 from nightly.archive.mirror import Mirror, MirrorDiffers, bring_up_to_date, missing_there, open_mirror
 from nightly.archive.segments import (
     Again,
@@ -40,7 +40,7 @@ from nightly.archive.segments import (
     write_texts,
 )
 from nightly.imports.staging import TEXTS, clear
-from nightly.night.folder import Night
+from nightly.night.folder import Night, last_result
 from nightly.night.ledger import Ledger
 from shared.errors import LedgerMismatch, MirrorFailed
 from shared.release.integrity import is_due
@@ -106,7 +106,10 @@ def _media(night: Night, archive: Catalog, out: Path) -> dict[str, Any]:
     erased = erase_media(night.archive_dir, archive)
     brought = MediaBringer(night, archive).bring(_exported(night), out)
     files = list(listed(night.archive_dir))
-    damaged = [path for path in files if is_due(path, night.run) and not is_intact(night.archive_dir, path)]
+    before = {*last_result(night, "archive").get("media", {}).get("damaged", ())}  # it is named until it is repaired
+    read = [path for path in files if path in before or is_due(path, night.run)]
+    damaged = [path for path in read if not is_intact(night.archive_dir, path)]
+    damaged += sorted(path for path in before - {*files} if not is_forgotten(archive, path))
     return brought | {"erased": erased, "damaged": damaged, "files": len(files)}
 
 

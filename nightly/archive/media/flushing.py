@@ -21,7 +21,7 @@ from nightly.archive.media.bring import ALREADY, ARCHIVED, DONE, FORGOTTEN, ORPH
 from nightly.archive.media.places import is_forgotten, is_intact, is_path, is_there, listed
 from nightly.archive.mirror import Mirror, MirrorDiffers, lines_file
 from nightly.archive.segments import Segment
-from nightly.night.folder import Night
+from nightly.night.folder import Night, last_result
 from nightly.night.lease import fenced
 from shared.errors import MirrorFailed
 from shared.release.integrity import is_due
@@ -75,6 +75,8 @@ def bring_up_to_date(mirror: Mirror, night: Night, catalog: Catalog, wanted: set
 def mirror_media(night: Night, mirror: Mirror) -> set[str]:
     """Bring the mirror up to date; the files of tonight that it has. MirrorFailed."""
     wanted = {one.path for one in outcomes(night.output("archive") / DONE) if one.outcome in (ARCHIVED, ALREADY)}
+    if last_result(night, "flush").get("mirror_failed"):  # what differed then may still do
+        wanted |= {*listed(night.archive_dir)}
     with open_catalog(night) as catalog:
         return bring_up_to_date(mirror, night, catalog, wanted)
 

@@ -87,7 +87,9 @@ def all_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("all_is_read_again")
-def test_a_damaged_file_is_named_within_a_week_and_memory_is_published(light: World) -> None:
+def test_a_damaged_file_is_named_within_a_week_until_it_is_repaired(
+    light: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     send(light, "t1", PHOTO)
     light.night()
     file_of(light, "t1", PHOTO).write_bytes(b"x")
@@ -96,6 +98,15 @@ def test_a_damaged_file_is_named_within_a_week_and_memory_is_published(light: Wo
     assert [Path(path).name for path in summary["media"]["damaged"]] == [f"t1.{sha256(PHOTO)}"]
     assert isinstance(pipeline.alarm_of(summary), ArchiveDamaged)
     assert light.redis.keys("hcli:memory:*") == []
+    monkeypatch.setattr(integrity, "SCRUB_NIGHTS", 10_000)
+    for change in (lambda path: path.write_bytes(b"y"), Path.unlink):
+        change(file_of(light, "t1", PHOTO))
+        light.say("t2", "a day later", timestamp=1_707_600_000.0)
+        (later,) = light.night()
+        assert later["media"]["damaged"] == summary["media"]["damaged"], "no night is well until it is repaired"
+    file_of(light, "t1", PHOTO).write_bytes(PHOTO)
+    light.say("t3", "repaired")
+    assert light.night()[0]["media"]["damaged"] == []
 
 
 def test_the_mirror_gets_each_file_before_it_leaves_redis(light: World, mirror: Path) -> None:
@@ -119,7 +130,9 @@ def test_the_mirror_gets_each_file_before_it_leaves_redis(light: World, mirror: 
 
 
 @pytest.mark.usefixtures("all_is_read_again")
-def test_a_copy_that_differs_in_the_mirror_delays_the_flush(light: World, mirror: Path) -> None:
+def test_a_copy_that_differs_in_the_mirror_delays_the_flush(
+    light: World, mirror: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     send(light, "t1", PHOTO)
     light.night()
     file_of(light, "t1", PHOTO, base=mirror).write_bytes(b"damaged there")
@@ -128,6 +141,8 @@ def test_a_copy_that_differs_in_the_mirror_delays_the_flush(light: World, mirror
     assert file_of(light, "t1", PHOTO).name in summary["mirror_failed"]
     assert isinstance(pipeline.alarm_of(summary), MirrorFailed)
     assert light.redis.get(f"hcli:mem:kept:t2:{sha256(VOICE)}") == VOICE
+    monkeypatch.setattr(integrity, "SCRUB_NIGHTS", 10_000)
+    assert light.night()[0]["mirror_failed"], "it differs still, though it is not its turn"
     file_of(light, "t1", PHOTO, base=mirror).unlink()
     light.night()
     assert file_of(light, "t1", PHOTO, base=mirror).read_bytes() == PHOTO, "what is missing there is sent again"
