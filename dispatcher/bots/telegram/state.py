@@ -95,6 +95,7 @@ class Mark:
 
     task: str
     digest: str
+    told: bool = False  # the chat was told that the earlier text counts
     user: str | None = None  # under an answer that shows what was heard: who had said it
 
     def to_json(self) -> bytes:
@@ -217,9 +218,10 @@ class Updates(_InRedis):
         """Take the new text of a message, edited by `user`: 1 it is in the queue, 2 the chat is told that the earlier text counts, 0 nothing."""
         found = next((raw for raw, task in await self._queue.queued() if task.task_id == mark.task), b"")
         new = dumps(with_text(loads_object(found), text) | {"user_id": user}) if found else b""
+        changed = Mark(mark.task, digest(text), mark.told)
         names = [keys.TASKS, WAITING, keys.bot_seen(update), keys.bot_seen(message)]
-        changed = Mark(mark.task, digest(text)).to_json()
-        arguments = [update, found, new, changed, notice.to_json(), keys.BOT_SEEN_TTL_SECONDS]
+        told, said = Mark(mark.task, changed.digest, told=True).to_json(), b"" if mark.told else notice.to_json()
+        arguments = [update, found, new, changed.to_json(), said, told, keys.BOT_SEEN_TTL_SECONDS]
         return int(await self._run("edit", names, arguments))
 
 
