@@ -93,11 +93,14 @@ def doctor(
 ) -> None:
     """What is wrong on this host, why, and what to do. Exits with the code of the first problem; it changes nothing."""
     from dispatcher.health import doctor as checks
-    from dispatcher.health.try_claude import try_claude as trial
 
     settings = start(formats=False)
-    found = []
-    for finding in trial(settings) if try_claude else checks.examine(settings):
+    findings, found = checks.examine(settings), []
+    if try_claude:
+        from dispatcher.health.try_claude import try_claude as trial
+
+        findings = trial(settings)
+    for finding in findings:
         found.append(finding)
         if not json:
             print_bytes(checks.lines(finding).encode())

@@ -56,7 +56,7 @@ def try_claude(settings: Settings) -> Iterator[Finding]:
 
 
 #: What follows if something is missing.
-LOGIN = "Start claude once as the dispatcher's user and log in; then try again. The dispatcher's log has the CLI's own words."
+LOGIN = "If it is the login, start claude once as the dispatcher's user and log in; then try again. The CLI's own words are in the line above."
 PROMPT = "--append-system-prompt-file has no effect: Claude answers without memory"
 RESUME = "--resume has no effect: each message begins a conversation; SESSION_MODE=replay passes it as text"
 TWICE = "--session-id of a session that exists is not refused, so two dispatchers may answer in one session"

@@ -19,6 +19,10 @@ left = json.loads(troubles.read_text())
 if "-p" not in sys.argv or not left:
     os.execv(sys.executable, [sys.executable, {str(STAND_IN)!r}, *sys.argv[1:]])
 troubles.write_text(json.dumps(left[1:]))
+if "output" in left[0] and "--session-id" in sys.argv:  # it has asked, so the session exists
+    sys.path.insert(0, {str(STAND_IN.parent)!r})
+    import stand_in_claude
+    stand_in_claude.session_file(sys.argv[sys.argv.index("--session-id") + 1]).touch()
 print(left[0].get("output", ""))
 print(left[0].get("errors", ""), file=sys.stderr)
 sys.exit(1)
@@ -60,5 +64,10 @@ def test_a_busy_session_is_waited_for_and_a_memory_that_the_provider_refuses_is_
         assert "stand-in" in said
         assert "Alba" not in said
         assert "my owner has to look at it" in answer(troubled, "t4", "How is the parrot called?", NOT_PAID, NOT_PAID)
+        troubled.redis.delete("hcli:session:9912")  # /new
+        anew = answer(troubled, "t5", "How is the parrot called?", NOT_PAID)
+        assert "stand-in" in anew, "the refused question has begun its session, so this one has another"
+        assert "Alba" not in anew
+        assert "stand-in" in answer(troubled, "t6", "And the dog?")
     finally:
         dispatcher.stop()
