@@ -4,8 +4,9 @@ A tag is an order only with the code of its request, which is new each time and 
 comes from memory or a web page, or that was in an earlier answer remains text, even if the model repeats it letter by letter.
 
 A tag may continue over several lines of one paragraph. A tag that is only shown remains text: in code (fenced, indented, inline), in a quoted line,
-between quotation marks, escaped, inside other brackets, or as a link. So does a malformed one. Blocks and code spans are those of CommonMark,
-except that an ambiguous line counts as code: the user sees an overlooked tag and can repeat it, but a wrong one forgets something.
+in the row of a table, in an HTML comment, between quotation marks, escaped, inside other brackets, or as a link. So does a malformed one. Blocks
+and code spans are those of CommonMark, as markdown-it-py reads them: the user sees an overlooked tag and can repeat it, but a wrong one forgets
+something.
 """
 
 from __future__ import annotations
@@ -13,11 +14,17 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cache
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
+
     from shared.turns.records import Task
 
 
@@ -115,11 +122,10 @@ class AnswerTags:
 
 @dataclass(frozen=True)
 class Parsed:
-    """The answer without its tags, the tags, those beyond MOST_TAGS (still in the text), and how many have another code or none."""
+    """The answer without its tags, the tags, and how many of those that stay in the text have another code or none."""
 
     text: str
     tags: tuple[Tag, ...] = ()
-    ignored: tuple[Tag, ...] = ()
     strange: int = 0
 
 
@@ -132,29 +138,24 @@ class _Place:
     tag: Tag
 
 
-_BREAKS = r"\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029"
 _KINDS = "|".join(TagKind)
-_OPENING = re.compile(
-    rf"\[(?P<kind>{_KINDS})(?:[^\S{_BREAKS}]++(?P<code>[0-9A-Za-z]{{1,{LONGEST_CODE}}}+))?+[^\S{_BREAKS}]*+:"
-)
+_OPENING = re.compile(rf"\[(?P<kind>{_KINDS})(?:[^\S\n\r]++(?P<code>[0-9A-Za-z]{{1,{LONGEST_CODE}}}+))?+[^\S\n\r]*+:")
 #: The end of a text that may become the beginning of a tag.
 _BEGINNING = re.compile(
     rf"\[(?:{'|'.join(sorted({kind[:end] for kind in TagKind for end in range(len(kind))}))}"
-    rf"|(?:{_KINDS})[^\S{_BREAKS}]*+(?:(?<=\s)[0-9A-Za-z]{{1,{LONGEST_CODE}}}+[^\S{_BREAKS}]*+)?+)\Z"
+    rf"|(?:{_KINDS})[^\S\n\r]*+(?:(?<=\s)[0-9A-Za-z]{{1,{LONGEST_CODE}}}+[^\S\n\r]*+)?+)\Z"
 )
 _OPTION = {kind: re.compile(rf"\|\s*({'|'.join(names)})\s*:", re.IGNORECASE) for kind, names in OPTIONS.items()}
 
-_ITEM = r"[ \t]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)*+"
-_FENCE = re.compile(rf"{_ITEM}(`{{3,}}+(?=[^`]*$)|~{{3,}}+)")
-_QUOTE = re.compile(rf"{_ITEM}>")
-_INDENT = re.compile(r" {4}| {0,3}\t")
-_BACKTICKS = re.compile(r"`+")
-_BLANK = re.compile(rf"[^\S{_BREAKS}]*+(?:[{_BREAKS}]|\Z)")
-_MARK = re.compile(rf"[\[\]{_BREAKS}]")
-_QUOTED = {
-    '"': '"', "'": "'", "“": "”“", "„": "“”", "”": "”", "‘": "’", "‚": "‘’", "’": "’", "«": "»", "»": "«", "‹": "›", "「": "」",
-}  # fmt: skip
-_AFTER_TAG = re.compile(r"[.,;:!?…]?(.?)")
+_LINE_START = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
+_QUOTE = re.compile(r"[ \t]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)*+>")
+_ROW = re.compile(r"[ \t]*+\|")
+#: Stand for a tag, and for one that is shown, while it is looked at what is around it: no characters of any text.
+_MARK, _SHOWN = "\ufdd0", "\ufdd1"
+_QUOTED = re.compile(rf"""(?<=["'“„”‘‚’«»‹›「」]){_MARK}(?:[ \t]*+{_MARK})*+(?=[.,;:!?…]?["'“„”‘‚’«»‹›「」])""")
+_SIDE_BY_SIDE = re.compile(rf"{_MARK}(?:[ \t]*+{_MARK})++")
+_AT_AN_END = re.compile(rf"(?<![ \t])[ \t]*+{_MARK}[ \t]*+(?=[.,;:!?\r\n]|\Z)")
+_AFTER_A_BLANK = re.compile(rf"(?:(?<=[ \t])|^){_MARK}[ \t]++", re.MULTILINE)
 #: A line without its tags, if only their markup is left: a list marker, emphasis.
 _NOTHING = re.compile(r"(?:[-*+•]|\d{1,9}[.)])?+\s*+[*_]*+")
 
@@ -166,17 +167,18 @@ def new_code() -> str:
 
 def parse(answer: str, code: str) -> Parsed:
     """The tags with this code, and the answer without them and without the gaps that they leave; an answer without tags is returned unchanged.
+    Those beyond MOST_TAGS stay in it.
 
-    If removing them would create a new tag (from the text around a removed one), nothing is removed and all are ignored.
+    If removing them would create a new tag (from the text around a removed one), nothing is removed.
     """
     places, strange = _places(answer, code)
     if not places:
         return Parsed(answer, strange=strange)
-    taken, left = places[:MOST_TAGS], tuple(place.tag for place in places[MOST_TAGS:])
+    taken, left = places[:MOST_TAGS], places[MOST_TAGS:]
     text = _without(answer, taken)
-    if [_content(place.tag) for place in _places(text, code)[0]] != [_content(tag) for tag in left]:
-        return Parsed(answer, (), tuple(place.tag for place in places), strange)
-    return Parsed(text, tuple(place.tag for place in taken), left, strange)
+    if list(map(_content, _places(text, code)[0])) != list(map(_content, left)):
+        return Parsed(answer, strange=strange)
+    return Parsed(text, tuple(place.tag for place in taken), strange)
 
 
 def without_tags_so_far(answer: str, code: str) -> str:
@@ -194,26 +196,30 @@ def without_tags_so_far(answer: str, code: str) -> str:
     return text.rstrip() if text != answer else text
 
 
-def _content(tag: Tag) -> tuple[str, str, Mapping[str, str]]:
-    return tag.kind, tag.text, tag.options
+def _content(place: _Place) -> tuple[str, str, Mapping[str, str]]:
+    return place.tag.kind, place.tag.text, place.tag.options
 
 
 def _places(answer: str, code: str) -> tuple[list[_Place], int]:
     """All valid tags, in order; how many more have another code or none."""
-    if not _OPENING.search(answer):
-        return [], 0
     found: list[_Place] = []
     strange = 0
-    for start, end in _unquoted(answer, [pair for pair in _brackets(answer) if _OPENING.match(answer, pair[0])]):
-        opening = _OPENING.match(answer, start)
-        if opening is None or opening["code"] != code:
-            strange += 1
-        elif not answer.startswith("(", end) and (tag := _tag(opening, end, len(found) + 1)):
-            found.append(_Place(start, end, tag))
-    return found, strange
+    for at, text in _paragraphs(answer) if _OPENING.search(answer) else ():
+        for start, end in _brackets(text):
+            opening = _OPENING.match(text, start)
+            if not opening or text.startswith("(", end) or _ROW.match(text, text.rfind("\n", 0, start) + 1):
+                continue
+            if opening["code"] != code:
+                strange += 1
+            elif tag := _tag(opening, end):
+                found.append(_Place(at + start, at + end, tag))
+    marked = _QUOTED.sub(lambda some: some[0].replace(_MARK, _SHOWN), _marked(answer, found))
+    marks = re.findall(f"[{_MARK}{_SHOWN}]", marked)
+    unquoted = [place for place, mark in zip(found, marks, strict=True) if mark == _MARK]
+    return [replace(place, tag=replace(place.tag, number=number)) for number, place in enumerate(unquoted, 1)], strange
 
 
-def _tag(opening: re.Match[str], end: int, number: int) -> Tag | None:
+def _tag(opening: re.Match[str], end: int) -> Tag | None:
     """`[KIND CODE: text]`, from this opening to `end`, as a tag; None if its text is empty or too long."""
     content = opening.string[opening.end() : end - 1].strip()
     if len(content) > MOST_CHARACTERS:
@@ -221,161 +227,95 @@ def _tag(opening: re.Match[str], end: int, number: int) -> Tag | None:
     kind = TagKind(opening["kind"])
     text, *rest = _OPTION[kind].split(content) if kind in _OPTION else [content]
     options = {name.upper(): said for name, value in zip(rest[::2], rest[1::2], strict=True) if (said := value.strip())}
-    return Tag(number, kind, text.strip(), options) if text.strip() else None
+    return Tag(0, kind, text.strip(), options) if text.strip() else None
 
 
-def _brackets(answer: str) -> list[tuple[int, int]]:
-    """Outermost matching pairs of square brackets, [start, end), in order, without those in code, in quoted lines or escaped.
+@cache
+def _markdown() -> MarkdownIt:
+    """Finds paragraphs, and in them the brackets that are not in code, in a comment or escaped."""
+    from markdown_it import MarkdownIt  # few answers have a tag
 
-    Only a tag continues on the next line, and never after an empty one.
-    """
-    shown = _shown(answer)
+    markdown = MarkdownIt("commonmark")
+    markdown.core.ruler.enableOnly(["normalize", "block"])
+    markdown.block.ruler.disable(["reference"])
+    markdown.inline.ruler.enableOnly(["text", "newline", "escape", "backticks"])
+    markdown.inline.ruler.push("bracket", _bracket)
+    markdown.inline.ruler.push("comment", _comment)
+    return markdown
+
+
+def _bracket(state: StateInline, _silent: bool) -> bool:
+    if state.src[state.pos] not in "[]":
+        return False
+    state.push(state.src[state.pos], "", 0).meta["at"] = state.pos
+    state.pos += 1
+    return True
+
+
+def _comment(state: StateInline, _silent: bool) -> bool:
+    if not state.src.startswith("<!--", state.pos):
+        return False
+    end = state.src.find("-->", state.pos)
+    state.pos = end + 3 if end >= 0 else state.posMax
+    return True
+
+
+def _paragraphs(answer: str) -> Iterator[tuple[int, str]]:
+    """(place, text) of all paragraphs and headings that are not quoted, and of the lines that follow a quote without its mark."""
+    lines = _LINE_START.split(answer)
+    starts = [0, *accumulate(map(len, lines))]
+    quotes = 0
+    for token in _markdown().parse(answer):
+        first, end = token.map or (0, 0)
+        if token.type in ("blockquote_open", "blockquote_close"):
+            yield from (
+                (starts[at], lines[at]) for at in range(first, end) if not quotes and not _QUOTE.match(lines[at])
+            )
+            quotes += token.nesting
+        elif token.type == "inline" and not quotes:
+            yield starts[first], "".join(lines[first:end])
+
+
+def _brackets(text: str) -> list[tuple[int, int]]:
+    """Outermost matching pairs of square brackets in a paragraph, [start, end), in order. Only a tag continues on the next line."""
     opened: list[int] = []
     pairs: list[tuple[int, int]] = []
-    for mark in _MARK.finditer(answer):
-        at = mark.start()
-        if mark[0] not in "[]":
-            opened = [one for one in opened if _goes_on(answer, one, at, shown)]
-        elif shown[at] or _escaped(answer, at):
-            continue
-        elif mark[0] == "[":
-            opened.append(at)
-        elif opened:
+    tokens: list[Token] = []
+    _markdown().inline.parse(text, _markdown(), {}, tokens)
+    for token in tokens:
+        if token.type in ("softbreak", "hardbreak"):
+            opened = [at for at in opened[-MOST_TAGS:] if _OPENING.match(text, at)]
+        elif token.type == "[":
+            opened.append(token.meta["at"])
+        elif token.type == "]" and opened:
             start = opened.pop()
             while pairs and pairs[-1][0] > start:
                 pairs.pop()
-            pairs.append((start, at + 1))
+            pairs.append((start, token.meta["at"] + 1))
     return pairs
 
 
-def _goes_on(answer: str, opening: int, line_break: int, shown: bytearray) -> bool:
-    """Whether a bracket that is open at the end of a line may be closed in the next."""
-    if answer[line_break] != "\n" or line_break - opening > 2 * MOST_CHARACTERS or not _OPENING.match(answer, opening):
-        return False
-    after = line_break + 1
-    return not _BLANK.match(answer, after) and not (after < len(answer) and shown[after])
+def _marked(answer: str, places: Sequence[_Place]) -> str:
+    """The answer with a mark in the place of each of these tags."""
+    ends = [0, *(place.end for place in places)]
+    return _MARK.join(
+        answer[end:start] for end, start in zip(ends, [*(place.start for place in places), None], strict=True)
+    )
 
 
-def _unquoted(answer: str, pairs: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Those that do not stand directly between quotation marks; tags side by side are quoted together."""
-    group: list[tuple[int, int]] = []
-    for pair in pairs:
-        if group and answer[group[-1][1] : pair[0]].strip(" \t"):
-            yield from _kept(answer, group)
-            group = []
-        group.append(pair)
-    yield from _kept(answer, group)
-
-
-def _kept(answer: str, group: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    if not group or (start := group[0][0]) == 0:
-        return group
-    after = _AFTER_TAG.match(answer, group[-1][1])
-    closing = after[1] if after else ""
-    return [] if closing and closing in _QUOTED.get(answer[start - 1], "") else group
-
-
-def _escaped(answer: str, at: int) -> bool:
-    """Whether an odd number of backslashes stands ahead."""
-    first = at
-    while first and answer[first - 1] == "\\":
-        first -= 1
-    return (at - first) % 2 == 1
-
-
-def _shown(answer: str) -> bytearray:
-    """For each character 1 if it is in code or in a quoted line, else 0."""
-    mask = bytearray(len(answer))
-    for start, end, is_text in _blocks(answer):
-        for first, last in _code_spans(answer, start, end) if is_text else ((start, end),):
-            mask[first:last] = b"\x01" * (last - first)
-    return mask
-
-
-def _blocks(answer: str) -> Iterator[tuple[int, int, bool]]:
-    """The answer in blocks [start, end): paragraphs (True), and lines of code, quoted or blank ones (False)."""
-    fence, began, at = "", -1, 0
-    for line in answer.splitlines(keepends=True):
-        is_text = False
-        if fence:
-            fence = "" if _closes(line, fence) else fence
-        elif opening := _FENCE.match(line):
-            fence = opening[1]
-        else:
-            is_text = bool(line.strip()) and not _QUOTE.match(line) and (began >= 0 or not _INDENT.match(line))
-        if is_text and began < 0:
-            began = at
-        elif not is_text:
-            if began >= 0:
-                yield began, at, True
-                began = -1
-            yield at, at + len(line), False
-        at += len(line)
-    if began >= 0:
-        yield began, at, True
-
-
-def _closes(line: str, fence: str) -> bool:
-    bare = line.strip()
-    return len(bare) >= len(fence) and not bare.strip(fence[0])
-
-
-def _code_spans(answer: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Inline code [start, end) of a paragraph: from a run of backticks to the next one of that length. An escaped run is one shorter."""
-    rows = [match.span() for match in _BACKTICKS.finditer(answer, start, end)]
-    nearest: dict[int, int] = {}
-    closing = [-1] * len(rows)
-    opening = [first + _escaped(answer, first) for first, _ in rows]
-    for number in range(len(rows) - 1, -1, -1):
-        closing[number] = nearest.get(rows[number][1] - opening[number], -1)
-        nearest[rows[number][1] - rows[number][0]] = number
-    number = 0
-    while number < len(rows):
-        if closing[number] >= 0:
-            yield opening[number], rows[closing[number]][1]
-            number = closing[number]
-        number += 1
-
-
-def _without(answer: str, places: list[_Place]) -> str:
-    """The answer without these tags. Lines with nothing else are removed, together with blank lines that would be doubled or left at an end."""
-    kept: list[str] = []
-    at, next_place, gap = 0, 0, False
-    for line in answer.splitlines(keepends=True):
-        end, cuts = at + len(line), []
-        while next_place < len(places) and places[next_place].start < end:
-            place = places[next_place]
-            cuts.append((max(0, place.start - at), min(len(line.rstrip("\r\n")), place.end - at)))
-            if place.end > end:  # it continues on the next line
-                break
-            next_place += 1
-        rest = _cut(line, cuts) if cuts else line
-        at = end
-        if cuts and _NOTHING.fullmatch(rest.strip()):
+def _without(answer: str, places: Sequence[_Place]) -> str:
+    """The answer without these tags, and of the blanks around them without those at the end of a line, before punctuation and doubled ones. Lines
+    with nothing else are removed, together with blank lines that would be doubled or left at an end."""
+    marked = _AT_AN_END.sub(_MARK, _SIDE_BY_SIDE.sub(_MARK, _marked(answer, places)))
+    kept, gap = list[str](), False
+    for line in _LINE_START.split(_AFTER_A_BLANK.sub(_MARK, marked)):
+        left = line.replace(_MARK, "")
+        if left != line and _NOTHING.fullmatch(left.strip()):
             gap = True
-        elif not (gap and not rest.strip() and (not kept or not kept[-1].strip())):
-            kept.append(rest)
+        elif left.strip() or not gap or (kept and kept[-1].strip()):
+            kept.append(left)
             gap = False
-    if gap:
-        while kept and not kept[-1].strip():
-            kept.pop()
-        if kept and not answer.endswith(("\n", "\r")):
-            kept[-1] = kept[-1].rstrip("\r\n")
-    return "".join(kept)
-
-
-def _cut(line: str, cuts: list[tuple[int, int]]) -> str:
-    """A line without these pieces. Of the blanks around a piece those before it remain, but none at an end of the line or before punctuation."""
-    body = line.rstrip("\r\n")
-    left, at = "", 0
-    pieces = [body[end:start] for (_, end), (start, _) in zip([(0, 0), *cuts], [*cuts, (len(body), 0)], strict=True)]
-    for at, piece in enumerate(pieces):
-        if at == 0:
-            left = piece
-        elif (not piece.strip() and at == len(pieces) - 1) or piece.lstrip()[:1] in {".", ",", ";", ":", "!", "?"}:
-            left = left.rstrip() + piece.lstrip()
-        elif not left.strip() or left[-1].isspace():
-            left += piece.lstrip()
-        else:
-            left += piece
-    return left + line[len(body) :]
+    while gap and kept and not kept[-1].strip():
+        kept.pop()
+    text = "".join(kept)
+    return text.rstrip("\r\n") if gap and not answer.endswith(("\n", "\r")) else text

@@ -35,7 +35,7 @@ NO_WORDS = {
     "shared/search/lookup.py:_terms_of_each": "the terms of words in tables of ours", "shared/text/language.py:_model": "the model of languages",
     "shared/embedding/local/embedder.py:_shared": "the embedder", "shared/vectors/qdrant/server.py:_trusted": "certificates",
     "dispatcher/memory/store/rows.py:_entering": "a statement",
-    "dispatcher/memory/store/turns.py:_upsert": "a statement", "shared/text/dates/calendar_words.py:_whole": "patterns, by the tables' own words",
+    "dispatcher/memory/store/turns.py:_upsert": "a statement", "dispatcher/memory/typed/tags.py:_markdown": "rules", "shared/text/dates/calendar_words.py:_whole": "patterns, by the tables' own words",
     "shared/text/dates/named_times.py:rules": "rules, by language", "shared/text/translations/__init__.py:_catalog": "our own texts",
     "dispatcher/queue/scripts.py:script_text": "scripts of ours", "dispatcher/features/web/render.py:environment": "templates",
     "dispatcher/features/web/render.py:static_url": "hashes of our own files",

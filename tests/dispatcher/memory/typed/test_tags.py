@@ -60,7 +60,7 @@ def test_a_tag_is_read_and_removed(answer: str, tag: Tag) -> None:
 @pytest.mark.parametrize("answer", [
     "[LEARN: x]", "[remember: x]", "[Remember: x]", "[ REMEMBER: x]", "[REMEMBER x]", "[REMEMBERS: x]", "[REMEMBER c0de:]", "[REMEMBER c0de:   ]",
     "[GOAL c0de: | DEADLINE: tomorrow]", "[REMEMBER c0de: x", "REMEMBER: x]", "[REMEMBER c0de: x\n\n]", "[REMEMBER c0de: x\n> y]",
-    "[REMEMBER c0de: x\n```\ny]\n```", "[see\nthere]", "[REMEMBER c0de: x\r]", "[REMEMBER c0de: x\u2028]", "[REMEMBER c0de: a [ b]",
+    "[REMEMBER c0de: x\n```\ny]\n```", "[see\nthere]", "[REMEMBER c0de: a [ b]",
     f"[REMEMBER c0de: {'x' * (MOST_CHARACTERS + 1)}]", "[[REMEMBER c0de: x]]", "[see [REMEMBER c0de: x] there]",
     "[REMEMBER c0de: x](https://example.org)",
 ])  # fmt: skip
@@ -78,7 +78,8 @@ def test_what_is_malformed_stays_text(answer: str) -> None:
     "    [REMEMBER c0de: x]", "\t[REMEMBER c0de: x]", "text\n\n    code\n\n    [REMEMBER c0de: x]", "text\n\n\t[REMEMBER c0de: x]\n",
     '"[REMEMBER c0de: x]"', "“[REMEMBER c0de: x]”", "„[REMEMBER c0de: x]“", "«[REMEMBER c0de: x]»", "'[REMEMBER c0de: x]'",
     "‘[REMEMBER c0de: x]’", 'write "[REMEMBER c0de: x]."', '"[REMEMBER c0de: x] [GOAL c0de: y]"', r"\[REMEMBER c0de: x]",
-    r"\\\[REMEMBER c0de: x]", r"[REMEMBER c0de: x\]",
+    r"\\\[REMEMBER c0de: x]", r"[REMEMBER c0de: x\]", "<!-- [REMEMBER c0de: x] -->", "a <!--\n[REMEMBER c0de: x]\n--> b",
+    "<!--\n\n[REMEMBER c0de: x]\n\n-->", "| tag |\n|---|\n| [REMEMBER c0de: x] |", "  | a | [REMEMBER c0de: x]",
 ])  # fmt: skip
 def test_what_is_shown_stays_text(answer: str) -> None:
     assert parse(answer) == Parsed(answer)
@@ -90,6 +91,7 @@ def test_what_is_shown_stays_text(answer: str) -> None:
     ("`code` [REMEMBER c0de: x] `code`", "`code` `code`"), ("a ` alone [REMEMBER c0de: x]", "a ` alone"),
     ("a ` alone\n\nb ` [REMEMBER c0de: x]", "a ` alone\n\nb `"), (r"\`[REMEMBER c0de: x]`", r"\``"),
     ("```a` no fence\n[REMEMBER c0de: x]", "```a` no fence"), ("> quoted\n\n[REMEMBER c0de: x]", "> quoted"),
+    ("> quoted\n[REMEMBER c0de: x]", "> quoted"), ("a <!-- b --> [REMEMBER c0de: x]", "a <!-- b -->"), ("| a |\n[REMEMBER c0de: x]", "| a |"),
     ("a list\n    [REMEMBER c0de: x]", "a list"), ('say "hello" [REMEMBER c0de: x]', 'say "hello"'), ('"[REMEMBER c0de: x] and', '" and'),
     (r"\\[REMEMBER c0de: x]", r"\\"), ("use [ and [REMEMBER c0de: x]", "use [ and"), ("- [x] done [REMEMBER c0de: x]", "- [x] done"),
 ])  # fmt: skip
@@ -97,12 +99,10 @@ def test_beside_code_and_quotes_it_is_a_tag(answer: str, text: str) -> None:
     assert parse(answer) == Parsed(text, (Tag(1, TagKind.REMEMBER, "x"),))
 
 
-def test_more_than_the_most_stay_text_and_are_named() -> None:
+def test_more_than_the_most_stay_text() -> None:
     lines = [f"[REMEMBER c0de: fact {number}]" for number in range(1, MOST_TAGS + 4)]
     parsed = parse("Hello\n" + "\n".join(lines))
     assert [tag.number for tag in parsed.tags] == list(range(1, MOST_TAGS + 1))
-    assert [tag.text for tag in parsed.ignored] == ["fact 21", "fact 22", "fact 23"]
-    assert [tag.number for tag in parsed.ignored] == [21, 22, 23]
     assert parsed.text == "Hello\n" + "\n".join(lines[MOST_TAGS:])
 
 
@@ -111,13 +111,10 @@ def test_more_than_the_most_stay_text_and_are_named() -> None:
     [
         "[GOAL c0de: a]```\n```\n[REMEMBER c0de: x]\n```",
         "[GOAL c0de: a]> foo `\nbar [REMEMBER c0de: b] `",
-        "1[GOAL c0de: a]. ```\n```\n[REMEMBER c0de: x]\n```",
     ],
 )
 def test_if_removing_would_make_a_tag_of_what_is_shown_nothing_is_removed(answer: str) -> None:
-    parsed = parse(answer)
-    assert (parsed.text, parsed.tags) == (answer, ())
-    assert [tag.text for tag in parsed.ignored] == ["a"]
+    assert parse(answer) == Parsed(answer)
 
 
 @settings(max_examples=500, deadline=None)
@@ -142,7 +139,7 @@ HOSTILE: list[tuple[str, Callable[[int], str]]] = [
     ("spaces in a tag", lambda n: "[GOAL c0de" + " " * n + ": x]"), ("bars", lambda n: "[GOAL c0de: " + "| " * (n // 2) + "]"),
     ("fences", lambda n: "`" * (n // 2) + "a" * (n // 2) + "`"), ("lists", lambda n: "- " * (n // 2)),
     ("lines", lambda n: "\n" * n + "[GOAL c0de: x]" + "\n" * n), ("quotes", lambda n: "“[GOAL c0de: x] " * (n // 11)),
-    ("adjacent", lambda n: "[GOAL c0de: x]" * (n // 9)),
+    ("adjacent", lambda n: "[GOAL c0de: x]" * (n // 9)), ("comments", lambda n: "<!-- " * (n // 5)),
 ]  # fmt: skip
 
 
