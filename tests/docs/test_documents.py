@@ -18,8 +18,8 @@ from shared.config.settings import setting_names
 from shared.errors import exit_codes, explanations
 from tests.support.world import REPOSITORY
 
-FOLDERS = (".", "docs", "docs/design", "deploy", "systemd")
-DOCUMENTS = [path for folder in FOLDERS for path in sorted((REPOSITORY / folder).glob("*.md"))]
+FOLDERS = (".", "docs", "docs/design", "deploy", "systemd", "dispatcher/features/*")
+DOCUMENTS = [path for folder in FOLDERS for path in sorted(REPOSITORY.glob(f"{folder}/*.md"))]
 WORDS = {"README.md": 1_200, "ARCHITECTURE.md": 4_000}
 #: Names in capitals that are no settings of ours: the environment's, other programs', and words of formats.
 OTHERS_NAMES = {

@@ -40,7 +40,7 @@ PAUSE_SECONDS = 1.0
 
 NOT_SET_UP = later(
     "I cannot listen to recordings here yet. My owner can switch that on: TRANSCRIBE_URL names a server for speech, or TRANSCRIBE_MODEL a model of "
-    "faster-whisper on this host (docs/telegram.md). Until then, please write."
+    "faster-whisper on this host (dispatcher/features/media/README.md). Until then, please write."
 )
 NOTHING = later("I heard no words in this recording. Please say it again, or write it.")
 TOO_LONG = later("This recording is too long for me: {minutes:g} minutes are the most. Please send it in parts.")
