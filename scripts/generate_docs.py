@@ -27,6 +27,7 @@ from shared.config.settings import setting_fields, setting_names
 from shared.config.values import AbsolutePath, ClockTime, HttpUrl, RedisUrl
 from shared.errors import exit_codes, explanations
 from shared.wire.key_table import all_keys
+from shared.wire.users import users
 
 ROOT = Path(__file__).parent.parent
 MADE = "<!-- Made by scripts/docs from {source}. Do not edit: change the code, then run scripts/docs. -->"
@@ -235,7 +236,8 @@ def redis_keys() -> str:
         "the hashes of fresh passwords; without that Redis refuses the file. `admin` is for `REDIS_ADMIN_URL` where you run `hmem forget`, and for\n"
         "nothing else. `hcli-bot` and\n"
         "`hcli-dispatcher` are for h-cli's programs; where you have none, take their lines out.",
-        wrapped(redis_users.tables().strip()),
+        table(("user", "is"), *((f"`{user.name}`", user.what) for user in users())),
+        "What each may do to which keys, and why, is in `shared/wire/users.toml`, and in the `keys.py` of each feature.",
         "### Vectors on Redis",
         "A Redis before 8 refuses a file that names the commands of vector sets, so they are not in it. With `NIGHT_INDEXES=redis` add these to\n"
         "the users' lines (`scripts/redis_users.py --vectors` prints them):",
