@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
-from dispatcher.answering.commands.again import RetryCommand, WhyCommand
-from dispatcher.answering.commands.command import CommandRegistry, Handler
+from dispatcher.answering.commands.again import EditedMessages, RetryCommand, WhyCommand
+from dispatcher.answering.commands.command import EDITED, CommandRegistry, Handler
 from dispatcher.answering.commands.forget import ForgetCommands
 from dispatcher.answering.commands.memory import MemoryCommands
 from dispatcher.answering.commands.timezone import TimeZoneCommand
@@ -72,6 +72,7 @@ def open_parts(settings: Settings, client: Redis, claude: ClaudeCli, day: DayMem
         "forget": ForgetCommands(settings, queue, records, day, rights),
         "why": WhyCommand(records),
         "retry": RetryCommand(records, day),
+        EDITED: EditedMessages(records, day),
         "timezone": TimeZoneCommand(zones, rights),
     }
     contexts = MessageContexts(settings, day, served, cache_dropper, hooks)

@@ -130,7 +130,8 @@ class ResultBuilder:
         signed = self.sign(
             task.task_id, reply.text, error=reply.error, buttons=reply.buttons, reply_command=reply.reply_command
         )
-        return Finished(task, signed, [], NO_SESSION, "", self._session_ttl, counters, forget=reply.forgotten)
+        ttl, forget, corrected = self._session_ttl, reply.forgotten, reply.corrected
+        return Finished(task, signed, [], NO_SESSION, "", ttl, counters, forget=forget, corrected=corrected)
 
     def _row(self, task: Task, answer: Answer) -> Keyboard:
         """The buttons below an answer in a private chat. In a group they would be in everybody's way, and only one person could press them."""

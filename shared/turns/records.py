@@ -28,8 +28,8 @@ from shared.wire.ids import CHAT_ID_LENGTH, TASK_ID, chat_id_of, moment_of, task
 from shared.wire.json import RecordRefused, dumps, loads_object, text_of, well_formed
 
 __all__ = [
-    "ANSWERS", "CHAT_ID_LENGTH", "CONVERSATION", "MODELS", "MOST_TASK_BYTES", "NO_TEXT", "ROLES", "RecordRefused", "Task", "Tombstone", "Turn",
-    "chat_id_of", "dumps", "loads_object", "task_id_of", "timestamp_of", "turn_key", "user_id_of", "well_formed", "with_text",
+    "ANSWERS", "CHAT_ID_LENGTH", "CONVERSATION", "CORRECTED", "MODELS", "MOST_TASK_BYTES", "NO_TEXT", "ROLES", "RecordRefused", "Task", "Tombstone",
+    "Turn", "chat_id_of", "dumps", "loads_object", "task_id_of", "timestamp_of", "turn_key", "user_id_of", "well_formed", "with_text",
 ]  # fmt: skip
 
 ROLES = ("user", "asst")
@@ -43,6 +43,9 @@ CONVERSATION = "conversation"
 #: The field of an imported answer's record that holds the task id of its question. An answer of ours has the task id of its question itself; one of
 #: another assistant has an id of its own, because there a question may be answered anew.
 ANSWERS = "answers"
+
+#: The field of a turn's record that says that its words are not those that were heard or written first.
+CORRECTED = "corrected"
 
 #: Fields of a task that its turn keeps as they came, whatever they say to other programs.
 KEPT = ("channel", "language", "metadata")
@@ -79,7 +82,10 @@ class Task:
     media: tuple[Media, ...] = ()
     retries: str | None = None  # the task whose message is asked again here: set by the dispatcher
     scheduled: bool = False  # asked by a schedule that the person set (/every)
-    corrects: str | None = None  # the task of the recording whose words this message replaces
+    corrects: str | None = (
+        None  # the task of the recording, or of the edited message, whose words this message replaces
+    )
+    edited: bool = False  # it is that message itself, which was edited after it was taken: it is not answered anew
     language: str | None = None  # of the program's own words in the answer, as ISO 639-1; None: English
     kept: dict[str, Any] = field(default_factory=dict, compare=False)  # of KEPT what it brings
     as_said: dict[str, str] = field(default_factory=dict, init=False, compare=False)  # what held a lone surrogate
@@ -134,6 +140,7 @@ class Task:
             media=media,
             scheduled=record.get("scheduled") is True,
             corrects=corrects if isinstance(corrects, str) and TASK_ID.match(corrects) else None,
+            edited=record.get("edited") is True,
             language=language_of(language) if isinstance(language, str) else None,
             kept={name: record[name] for name in KEPT if record.get(name) is not None},
         )

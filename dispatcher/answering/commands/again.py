@@ -1,17 +1,19 @@
-"""`/why` and `/retry`: the buttons below an answer, also as typed commands. Without a task id they mean the last answer."""
+"""`/why` and `/retry`: the buttons below an answer, also as typed commands (without a task id they mean the last answer); and edited messages."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
 
-from dispatcher.answering.commands.command import ChatCommand, CommandReply
+from dispatcher.answering.commands.command import ChatCommand, CommandReply, read_command
 from dispatcher.answering.commands.explanation import why_text
 from dispatcher.answering.retry import keep_trying
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.queue.chats import ChatRecords
 from shared.text.translations import later, tr
-from shared.turns.records import Task, Turn
+from shared.turns.media import HEARD
+from shared.turns.records import CORRECTED, Task, Turn
+from shared.turns.signed.results import keyboard, row_of
 from shared.wire.ids import TASK_ID
 
 WHY_USAGE = later(
@@ -21,6 +23,10 @@ RETRY_USAGE = later(
     "/retry has me answer your last message anew. Below an answer, its button does the same for that message."
 )
 NOTHING_TO_RETRY = later("There is no message of yours here that I could answer anew. Please send it again.")
+NOTED = later("I remember the new text of your message from now on.")
+TOO_LATE = later(
+    "I had already taken the earlier text, so I did not read the change. Please send the new text as a message."
+)
 ELSEWHERE = later("That message is somebody else's, so I do not answer it anew for you.")
 
 
@@ -54,11 +60,11 @@ class RetryCommand:
         if not named:
             newest = await keep_trying(lambda: self._records.explanations(task.chat_id))
             for task_id in newest:
-                asked = await self._turn(task, task_id)
+                asked = await earlier_message(self._records, self._day, task.chat_id, task_id)
                 if asked is not None and _may(task, asked):
                     return _again(task, asked)
             return CommandReply(tr(NOTHING_TO_RETRY))
-        asked = await self._turn(task, named)
+        asked = await earlier_message(self._records, self._day, task.chat_id, named)
         if asked is None:
             return CommandReply(tr(NOTHING_TO_RETRY))
         return _again(task, asked) if _may(task, asked) else CommandReply(tr(ELSEWHERE))
@@ -68,12 +74,31 @@ class RetryCommand:
         asked = await self.question(task, ChatCommand("retry", text))
         return asked if isinstance(asked, CommandReply) else CommandReply(tr(RETRY_USAGE))
 
-    async def _turn(self, task: Task, task_id: str) -> Turn | None:
-        turn = await keep_trying(lambda: self._records.question(task.chat_id, task_id))
-        if turn is None and self._day.wanted:  # the night has taken it out of Redis
-            named = await asyncio.to_thread(self._day.turns.named, task.chat_id, [f"{task_id}:user"])
-            turn = named[0].turn if named else None
-        return None if turn is None or self._day.forgotten.covers(turn) else turn
+
+class EditedMessages:
+    """The new text of a message that was taken before: its turn is written anew, under its id. One per dispatcher."""
+
+    def __init__(self, records: ChatRecords, day: DayMemory) -> None:
+        self._records, self._day = records, day
+
+    async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:  # noqa: ARG002
+        turn = await earlier_message(self._records, self._day, task.chat_id, task.corrects or "")
+        if turn is None or turn.user_id != task.user_id or read_command(task.message):
+            return CommandReply(tr(TOO_LATE), error=True)
+        if any(one.kind in HEARD for one in turn.media):  # its words are what was heard
+            return CommandReply(tr(TOO_LATE), error=True)
+        again = () if task.in_group else keyboard(row_of((tr("Retry"), f"/retry {turn.task_id}")))
+        corrected = replace(turn, content=task.said, extra=turn.extra | {CORRECTED: True})
+        return CommandReply(tr(NOTED), buttons=again, corrected=corrected)
+
+
+async def earlier_message(records: ChatRecords, day: DayMemory, chat_id: str, task_id: str) -> Turn | None:
+    """The message of a task of this chat as it is remembered; None if it is not, or is forgotten."""
+    turn = await keep_trying(lambda: records.question(chat_id, task_id))
+    if turn is None and day.wanted:  # the night has taken it out of Redis
+        named = await asyncio.to_thread(day.turns.named, chat_id, [f"{task_id}:user"])
+        turn = named[0].turn if named else None
+    return None if turn is None or day.forgotten.covers(turn) else turn
 
 
 def _may(task: Task, turn: Turn) -> bool:

@@ -12,7 +12,7 @@ import structlog
 
 from shared.errors import HmemError
 from shared.text.translations import later, tr
-from shared.turns.records import Task
+from shared.turns.records import Task, Turn
 from shared.turns.signed.results import Keyboard
 
 _COMMAND = re.compile(r"\A/(?P<name>[a-z]{1,16})(?:@\w+)?(?:\s+(?P<text>.*))?\Z", re.DOTALL | re.IGNORECASE)
@@ -28,7 +28,8 @@ class ChatCommand:
 
 @dataclass(frozen=True)
 class CommandReply:
-    """The answer to a command; `forgotten`: whether something was forgotten; `error`: the text says why it could not be carried out.
+    """The answer to a command; `forgotten`: whether something was forgotten; `error`: the text says why it could not be carried out; `corrected`: an
+    earlier turn that is written anew.
 
     `reply_command`: a reply to this answer is this command with the reply's text.
     """
@@ -38,6 +39,7 @@ class CommandReply:
     error: bool = False
     buttons: Keyboard = ()
     reply_command: str = ""
+    corrected: Turn | None = None
 
 
 class Handler(Protocol):
@@ -56,6 +58,8 @@ def read_command(message: str) -> ChatCommand | None:
 
 log = structlog.get_logger()
 
+#: What is done with the new text of a message that was edited; nobody can write this name.
+EDITED = ""
 UNAVAILABLE = later("Sorry, my memory is not available at the moment. Please try again later.")
 
 
@@ -66,7 +70,9 @@ class CommandRegistry:
         self._handlers = {name: one for some in handlers for name, one in some.items()}
 
     def of(self, task: Task) -> ChatCommand | None:
-        """The command of a message, if it is one of ours; a forwarded or scheduled command does not count."""
+        """The command of a message, if it is one of ours (EDITED for an edited one); a forwarded or scheduled command does not count."""
+        if task.edited:
+            return ChatCommand(EDITED)
         if task.origin.forward or task.media or task.scheduled:
             return None
         command = read_command(task.message)

@@ -1,6 +1,6 @@
 """Fetches the files of messages and queues their tasks, chat by chat in order; of what cannot be fetched the sender is told in a sentence.
 
-    Intake ─ arriving (Redis) ─ for each chat: wait for the rest of an album ─ download ─ store by hash ─ one script: task queued, arriving gone
+    Intake ─ arriving (Redis) ─ for each chat: wait for further parts ─ download ─ store by hash ─ one script: task queued, arriving gone
 
 A crash in between loses nothing: what is among the arriving messages is fetched again, and the same bytes have the same hash.
 """
@@ -20,24 +20,25 @@ from dispatcher.bots.telegram import commands
 from dispatcher.bots.telegram.client import TOO_BIG, until_redis_answers, until_telegram_takes_it
 from dispatcher.bots.telegram.contents import FILES, FileToFetch
 from dispatcher.bots.telegram.core import BotCore
+from dispatcher.bots.telegram.messages import MESSAGE_CHARACTERS
 from dispatcher.bots.telegram.state import QUEUED_OF_CHAT, Mark, Waiting, digest
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
 from shared.turns.media import MEDIA_MOST, Media
-from shared.turns.records import NO_TEXT, RecordRefused, dumps, loads_object, with_text
+from shared.turns.records import MOST_TASK_BYTES, NO_TEXT, RecordRefused, dumps, loads_object, with_text
 from shared.wire.media.store import MediaRefused
 
-#: How long the bot waits for another picture of an album. Seconds.
-ALBUM_SECONDS = 1.0
+#: How long the bot waits for another picture of an album, and for the next part of a long text; how far apart Telegram may date two parts. Seconds.
+ALBUM_SECONDS, PARTS_SECONDS = 1.0, 2.0
 
 
 @dataclass(frozen=True)
 class Arriving:
-    """A message whose files are still at Telegram, as Redis has it until they are fetched: the task as it will be, and the files to fetch.
+    """A message whose files, or further parts, are still at Telegram, as Redis has it until they are fetched: the task as it will be, and the files.
 
-    What comes after it in the same chat waits behind it, so that a chat keeps its order. The pictures of an album come as a message each: they are
-    gathered in the first one's. `at`: when the newest part of it came (POSIX seconds); `order`: the number of its update; `record`: where the answer
-    goes (state.Waiting).
+    What comes after it in the same chat waits behind it, so that a chat keeps its order. The pictures of an album come as a message each, and so do
+    the parts into which Telegram cuts a long text: they are gathered in the first one's. `at`: when the newest part of it came, and `said`: its date
+    (POSIX seconds); `order`: the number of its update; `record`: where the answer goes (state.Waiting).
     """
 
     order: int
@@ -47,24 +48,59 @@ class Arriving:
     task: dict[str, Any]
     record: dict[str, Any]
     files: tuple[FileToFetch, ...] = ()
-    album: str | None = None
+    album: str | None = None  # or the long text (IncomingMessage.paste)
+    said: float = 0.0
+    cut: int | None = None  # of a part of a text after which another one may come: its length as Telegram counts
+    parts: dict[str, str] | None = None  # of a text that came in parts: label of each → how it goes on
 
     @property
     def due(self) -> float:
-        return self.at + ALBUM_SECONDS if self.album and len(self.files) < MEDIA_MOST else self.at
+        waits = self.cut or (self.album and 0 < len(self.files) < MEDIA_MOST)
+        return self.at + ALBUM_SECONDS if waits else self.at
 
     @property
     def text(self) -> str:
+        if self.parts:
+            return "".join(self.parts.values())
         return "" if self.task.get(NO_TEXT) is True else str(self.task.get("message", ""))
 
-    def with_picture(self, other: Arriving) -> Arriving:
-        """With one more of its album; the caption counts, whichever of them has it."""
+    @property
+    def marks(self) -> dict[str, Mark]:
+        """Label of each part of a text → what is known of it for edits."""
+        marks, start = dict[str, Mark](), 0
+        for label, part in (self.parts or {}).items():
+            own = part.removeprefix("\n")
+            start += len(part)
+            marks[label] = Mark(str(self.task["task_id"]), digest(own), start=start - len(own), length=len(own))
+        return marks
+
+    def goes_on_with(self, album: str | None, said: float) -> bool:
+        """Whether a message of this album or long text, and of this date, is a further part of this one."""
+        in_time = self.cut is not None and said - self.said <= PARTS_SECONDS
+        return album is not None and album == self.album and (bool(self.files) or in_time)
+
+    def with_part(self, other: Arriving) -> Arriving:
+        """With one more picture of its album (the caption counts, whichever of them has it), or the next part of its text."""
+        if self.cut:
+            so_far = self.parts or {self.label: self.text}
+            more = (
+                other.text if self.cut == MESSAGE_CHARACTERS else f"\n{other.text}"
+            )  # full: cut in the middle of a line
+            grown = replace(self, at=other.at, said=other.said, cut=other.cut, parts=so_far | {other.label: more})
+            ends = not other.cut or len(grown.to_json()) > MOST_TASK_BYTES // 2  # a larger one would be refused
+            return replace(grown, album=None, cut=None) if ends else grown
         files = (*self.files, *other.files)[:MEDIA_MOST]
         if self.text or not other.text:
             return replace(self, at=other.at, files=files)
         task = {name: value for name, value in other.task.items() if name != "task_id"}
         whole = {"task_id": self.task["task_id"], **task}
         return replace(self, at=other.at, files=files, task=whole, label=other.label)
+
+    def edited(self, label: str, text: str) -> Arriving:
+        if self.parts:
+            lead = "\n" if self.parts[label].startswith("\n") else ""
+            return replace(self, parts=self.parts | {label: lead + text})
+        return replace(self, task=with_text(self.task, text))
 
     def to_json(self) -> bytes:
         return dumps({name: value for name, value in asdict(self).items() if value is not None})
@@ -107,25 +143,28 @@ class Arrivals:
         self._chats: dict[str, asyncio.Task[None]] = {}
 
     async def store(self, update: str, arriving: Arriving) -> bool:
-        """A message of an update, or one more picture of an album; False if too much of this chat is waiting."""
+        """A message of an update, or one more part of an earlier one; False if too much of this chat is waiting."""
         while True:
             own = await self.of_chat(arriving.chat)
-            first = next((name for name, (_, one) in own.items() if arriving.album and one.album == arriving.album), "")
+            first = next(
+                (name for name, (_, one) in own.items() if one.goes_on_with(arriving.album, arriving.said)), ""
+            )
             if not first and len(own) >= QUEUED_OF_CHAT:
                 return False
-            before, whole = (own[first][0], own[first][1].with_picture(arriving)) if first else (b"", arriving)
+            before, whole = (own[first][0], own[first][1].with_part(arriving)) if first else (b"", arriving)
             if await self._state.updates.arrive(first or update, update, before, whole.to_json()) >= 0:
                 self._wake.set()
                 return True
 
     async def edit(self, update: str, label: str, text: str) -> bool:
-        """Change the caption of a message whose files are still arriving; False if there is none of that label."""
+        """Change the caption or the part of a message that is still arriving; False if there is none of that label."""
         while True:
-            found = [(name, raw, one) for name, (raw, one) in (await self.all()).items() if one.label == label]
+            arriving = [(name, *found) for name, found in (await self.all()).items()]
+            found = [one for one in arriving if label == one[2].label or label in (one[2].parts or ())]
             if not found:
                 return False
             name, raw, one = found[0]
-            whole = replace(one, task=with_text(one.task, text))
+            whole = one.edited(label, text)
             if await self._state.updates.arrive(name, update, raw, whole.to_json()) >= 0:
                 return True
 
@@ -199,10 +238,14 @@ class Arrivals:
             notice = replace(record, at=time.time(), text=sentence)
             await until_redis_answers(lambda: updates.say(f"{task_id}-media", notice))
         if await until_redis_answers(lambda: self._allowed.has(int(one.chat))):
-            task, mark = dumps(one.task | ({"media": media} if media else {})), Mark(task_id, digest(one.text))
+            whole = with_text(one.task, one.text) if one.parts else one.task
+            task, marks = dumps(whole | ({"media": media} if media else {})), one.marks
+            mark = marks.pop(one.label, Mark(task_id, digest(one.text)))
+            for label, other in marks.items():
+                await until_redis_answers(lambda: self._state.marks.note(label, other.to_json()))  # noqa: B023 - awaited immediately
             busy = replace(record, text=tr(commands.BUSY))
             taken = await until_redis_answers(lambda: updates.take(task_id, record, task, one.label, mark, busy, raw))
-            log.info("a message with files was received", task=task_id, chat=one.chat, files=len(media), outcome=taken)
+            log.info("a message was received whole", task=task_id, chat=one.chat, files=len(media), outcome=taken)
         else:
             await until_redis_answers(lambda: updates.drop_arriving(task_id))
         crash_point("telegram:after-arrival")

@@ -172,7 +172,7 @@ class Routes(Dispatcher):
             if edited or message.forward_origin is not None or not await self._taken_by_feature(message, task_id):
                 await self._refuse_stranger(message, edited=edited)
             return
-        incoming = read_message(message, self._core.me, task_id) or await self._of_album(message, task_id)
+        incoming = read_message(message, self._core.me, task_id) or await self._further_part(message, task_id)
         if incoming is None:
             return
         with speaking(await self._state.chats.language(str(incoming.chat)) or incoming.language):
@@ -205,12 +205,14 @@ class Routes(Dispatcher):
         crash_point("telegram:press-marked")
         return read_press(press, message, command, self._core.me, task_id) or tr(NOT_YOURS)
 
-    async def _of_album(self, message: Message, task_id: str) -> IncomingMessage | None:
-        """A picture that nobody addressed to the bot by itself, of an album that somebody did."""
-        arriving = (await self._arrivals.of_chat(str(message.chat.id))).values() if message.media_group_id else ()
-        if any(one.album == message.media_group_id for _, one in arriving):
-            return read_message(message, self._core.me, task_id, belongs=True)
-        return None
+    async def _further_part(self, message: Message, task_id: str) -> IncomingMessage | None:
+        """What nobody addressed to the bot by itself, of an album or a long text whose first part somebody did."""
+        incoming = read_message(message, self._core.me, task_id, belongs=True)
+        arriving = (await self._arrivals.of_chat(str(message.chat.id))).values() if incoming else ()
+        belongs = incoming and any(
+            one.goes_on_with(incoming.album or incoming.paste, incoming.sent) for _, one in arriving
+        )
+        return incoming if belongs else None
 
     async def _taken_by_feature(self, message: Message, task_id: str) -> bool:
         """Whether a feature knows this stranger, or what they sent, such as the code of an invitation."""
@@ -267,9 +269,17 @@ class Routes(Dispatcher):
         mark = await self._state.marks.of_message(incoming.label)
         if mark is None or not text or digest(text) == mark.digest:
             return
-        notice = incoming.notice(tr(commands.EDITED))
-        outcome = await self._state.updates.edited(incoming.task_id, incoming.label, mark, text, incoming.user, notice)
-        log.info("a message was edited", task=mark.task, outcome=("taken before", "replaced", "too late")[outcome])
+        updates, update = self._state.updates, incoming.task_id
+        if await updates.edited(update, incoming.label, mark, text, incoming.user):
+            log.info("a message was edited while it waits", task=mark.task)
+        elif mark.start is not None:
+            await updates.say(update, incoming.notice(tr(commands.EDITED)))
+        else:  # the dispatcher corrects what is remembered of it
+            task = await self._task(incoming, text) | {"corrects": mark.task, "edited": True}
+            delivery, changed = replace(incoming.notice(""), text=None, command=True), Mark(mark.task, digest(text))
+            busy = incoming.notice(tr(commands.BUSY))
+            await updates.take(update, delivery, dumps(task), incoming.label, changed, busy)
+            log.info("a message was edited that was taken before", task=mark.task)
 
     async def _fetch(self, _: Message, incoming: IncomingMessage, file: FileToFetch) -> Answer:
         """Its file is fetched later, so that nobody waits for that but this chat."""
@@ -283,7 +293,7 @@ class Routes(Dispatcher):
         name = text.split(maxsplit=1)[0]
         if name.startswith("/") and name != "/retry" and name[1:] in dispatcher_commands():  # answered at once
             delivery = replace(delivery, command=True)
-        if await self._arrivals.of_chat(delivery.chat):
+        if incoming.cut or await self._arrivals.of_chat(delivery.chat):
             return await self._arrive(incoming, task, delivery)
         mark = Mark(incoming.task_id, digest(text))
         refusal = None if incoming.pressed else incoming.notice(tr(commands.BUSY))
@@ -296,10 +306,13 @@ class Routes(Dispatcher):
     async def _arrive(
         self, incoming: IncomingMessage, task: dict[str, Any], delivery: Waiting, files: tuple[FileToFetch, ...] = ()
     ) -> Answer:
-        """Behind the files of this chat that are being fetched."""
+        """Behind what is still arriving of this chat, or as a part of it."""
         order, record = int(incoming.task_id.rpartition("-")[2]), loads_object(delivery.to_json())
         task = named(task, files)
-        arriving = Arriving(order, delivery.chat, time.time(), incoming.label, task, record, files, incoming.album)
+        arriving = Arriving(
+            order, delivery.chat, time.time(), incoming.label, task, record, files,
+            incoming.album if files else incoming.paste, incoming.sent, incoming.cut,
+        )  # fmt: skip
         stored = await self._arrivals.store(incoming.task_id, arriving)
         crash_point("telegram:after-intake")
         return None if stored else _busy(incoming)

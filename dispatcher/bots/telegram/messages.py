@@ -38,6 +38,8 @@ ATTACHMENTS = frozenset((*FILES, "paid_media", "story"))
 _NAMED = ("document", "audio", "video", "animation")
 #: Commands whose answer to a press is a message of its own: the pressed message is an answer of Claude's, and stays.
 APART = frozenset({"retry", "why"})
+#: Telegram cuts a text into messages of this length at most, and of this length at least (it prefers the end of a line). UTF-16 units.
+MESSAGE_CHARACTERS, CUT_CHARACTERS = 4_096, 4_000
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,23 @@ class IncomingMessage:
     reply_to: int | None = None
     replaces: int | None = None  # the bot's message in whose place the answer comes
 
+    cut: int | None = None  # length of a text that may go on in the next message
+
     @property
     def group(self) -> bool:
         return not self.private
+
+    @property
+    def paste(self) -> str | None:
+        """What the parts of a long text have in common; None for what is none, such as a forwarded message or a short command."""
+        return (
+            None if self.origin.forward or (self.command and not self.cut) else f"text of {self.user} in {self.thread}"
+        )
+
+    @property
+    def sent(self) -> float:
+        """POSIX seconds."""
+        return datetime.fromisoformat(self.said_at).timestamp()
 
     @property
     def own_id(self) -> str | None:
@@ -121,6 +137,7 @@ def read_message(message: Message, me: User, task_id: str, *, belongs: bool = Fa
         chat_title=message.chat.title or "",
         replied=replied.message_id if replied and replied.from_user and replied.from_user.id == me.id else None,
         language=language_of(message.from_user.language_code) if message.from_user else None,
+        cut=_cut(message),
     )
 
 
@@ -164,6 +181,11 @@ def _meaning(message: Message, me: User, belongs: bool) -> tuple[str, str] | Non
         return command, "".join(text.split(maxsplit=1)[1:]).strip()
     words = (text if forwarded else _without_name(text, entities, me)).strip()
     return ("", words) if words or message.text is not None or kind_of(message) in ATTACHMENTS else None
+
+
+def _cut(message: Message) -> int | None:
+    length = len((message.text or "").encode("utf-16-le", "surrogatepass")) // 2
+    return length if length >= CUT_CHARACTERS and message.forward_origin is None else None
 
 
 def _words(message: Message) -> tuple[str, list[MessageEntity]]:

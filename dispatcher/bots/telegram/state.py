@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -95,8 +95,18 @@ class Mark:
 
     task: str
     digest: str
-    told: bool = False  # the chat was told that the earlier text counts
     user: str | None = None  # under an answer that shows what was heard: who had said it
+    start: int | None = (
+        None  # of one of several messages whose texts became one: where its own begins there, and how long it is
+    )
+    length: int = 0
+
+    def put(self, text: str, whole: str) -> str | None:
+        """The text of the task with this in the place of the message's own; None if that has changed otherwise."""
+        if self.start is None:
+            return text
+        end = self.start + self.length
+        return whole[: self.start] + text + whole[end:] if digest(whole[self.start : end]) == self.digest else None
 
     def to_json(self) -> bytes:
         return dumps({name: value for name, value in asdict(self).items() if value is not None})
@@ -214,15 +224,15 @@ class Updates(_InRedis):
         """One of the bot's own messages, once for as long as the mark lasts."""
         return bool(await self._run("say_once", [WAITING, mark], [field, record.to_json(), seconds]))
 
-    async def edited(self, update: str, message: str, mark: Mark, text: str, user: int, notice: Waiting) -> int:
-        """Take the new text of a message, edited by `user`: 1 it is in the queue, 2 the chat is told that the earlier text counts, 0 nothing."""
-        found = next((raw for raw, task in await self._queue.queued() if task.task_id == mark.task), b"")
-        new = dumps(with_text(loads_object(found), text) | {"user_id": user}) if found else b""
-        changed = Mark(mark.task, digest(text), mark.told)
-        names = [keys.TASKS, WAITING, keys.bot_seen(update), keys.bot_seen(message)]
-        told, said = Mark(mark.task, changed.digest, told=True).to_json(), b"" if mark.told else notice.to_json()
-        arguments = [update, found, new, changed.to_json(), said, told, keys.BOT_SEEN_TTL_SECONDS]
-        return int(await self._run("edit", names, arguments))
+    async def edited(self, update: str, message: str, mark: Mark, text: str, user: int) -> bool:
+        """Give a task that is still queued the new text of a message, edited by `user`; False if it is taken, or not to be found again in it."""
+        for raw, task in await self._queue.queued():
+            if task.task_id == mark.task and (whole := mark.put(text, task.message)) is not None:
+                new = dumps(with_text(loads_object(raw), whole) | {"user_id": user})
+                names = [keys.TASKS, keys.bot_seen(update), keys.bot_seen(message)]
+                changed = replace(mark, digest=digest(text), length=len(text)).to_json()
+                return bool(await self._run("edit", names, [raw, new, changed, keys.BOT_SEEN_TTL_SECONDS]))
+        return False
 
 
 class Deliveries(_InRedis):

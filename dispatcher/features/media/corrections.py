@@ -6,55 +6,36 @@ remembered (in Redis, else in the day store) and not forgotten. The new version 
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import cast
 
 from redis.asyncio import Redis
 
-from dispatcher.answering.retry import keep_trying
+from dispatcher.answering.commands.again import earlier_message
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.prompt.render import fenced
+from dispatcher.queue.chats import ChatRecords
 from shared.errors import HmemError
 from shared.turns.media import HEARD
-from shared.turns.records import RecordRefused, Task, Tombstone, Turn
-from shared.wire import keys
-
-#: The field of a turn's record that says that its words are not those that were heard first.
-CORRECTED = "corrected"
+from shared.turns.records import CORRECTED, Task, Turn
 
 
 class Corrections:
     """One per dispatcher."""
 
     def __init__(self, client: Redis, day: DayMemory) -> None:
-        self._redis, self._day = client, day
+        self._records, self._day = ChatRecords(client), day
 
-    async def of(self, task: Task, tombstones: Sequence[Tombstone]) -> Turn | None:
+    async def of(self, task: Task) -> Turn | None:
         """The turn that this message corrects, as it was."""
         if task.corrects is None or task.media or not task.message.strip():
             return None
-        turn = await self._turn(task.chat_id, task.corrects)
-        if turn is None or turn.chat_id != task.chat_id or turn.user_id != task.user_id or task.user_id is None:
-            return None
-        if not any(one.kind in HEARD for one in turn.media) or any(one.covers(turn) for one in tombstones):
-            return None
-        return turn
-
-    async def _turn(self, chat_id: str, task_id: str) -> Turn | None:
-        name = keys.turn(task_id, "user")
-        raws = await keep_trying(lambda: cast(Awaitable[list[bytes | None]], self._redis.mget([name])))
-        with suppress(RecordRefused):
-            if raws[0] is not None:
-                return Turn.parse(name.encode(), raws[0])
-        if not self._day.wanted:
-            return None
+        turn = None
         with suppress(HmemError):
-            found = await asyncio.to_thread(lambda: self._day.turns.named(chat_id, [f"{task_id}:user"]))
-            return found[0].turn if found else None
-        return None
+            turn = await earlier_message(self._records, self._day, task.chat_id, task.corrects)
+        if turn is None or turn.user_id != task.user_id or task.user_id is None:
+            return None
+        return turn if any(one.kind in HEARD for one in turn.media) else None
 
 
 def corrected(turn: Turn, text: str) -> Turn:

@@ -63,7 +63,7 @@ class MediaPart:
         task = turn.asked
         if self._made:
             await self._made.note(task.chat_id, task.task_id)
-        if earlier := await self._corrections.of(task, turn.tombstones):
+        if earlier := await self._corrections.of(task):
             return ForQuestion(lines=[header_line(earlier)], corrected=corrected(earlier, task.said))
         if not task.media:
             return None

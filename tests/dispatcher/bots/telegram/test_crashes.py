@@ -42,6 +42,13 @@ def test_an_update_is_neither_lost_nor_taken_twice(stage: Stage, chat: int, poin
     answered(stage, chat, update, "hello", "hello yourself")
 
 
+def test_a_long_text_in_parts_is_one_message_whatever_dies(stage: Stage, chat: int) -> None:
+    stage.api.say(chat, "a" * 4096)
+    dies_at(stage, "after-intake")
+    update = stage.api.say(chat, "b" * 700)
+    answered(stage, chat, update, "a" * 4096 + "b" * 700, "read")
+
+
 @pytest.mark.slow
 def test_the_points_of_a_delivery_and_what_each_leaves_twice(stage: Stage, chat: int) -> None:
     """One answer of three messages, and a death at every point on its way."""

@@ -197,6 +197,37 @@ def test_an_edit_reaches_the_task_while_it_is_queued(stage: Stage, chat: int) ->
     stage.shows(chat, "that")
 
 
+# Long texts, which Telegram cuts into messages.
+
+
+def test_a_long_text_in_three_messages_is_one_question(stage: Stage, chat: int) -> None:
+    first, second, third = "a" * 4096, "b" * 4095, "c" * 700
+    stage.api.say(chat, first)
+    wait_for(lambda: stage.redis.hlen("hcli:mem:bot:arriving:main"), "the first batch")
+    stage.api.say(chat, second)
+    stage.api.say(chat, third)
+    wait_for(stage.queued, "the task")
+    ids = [one.id for one in stage.api.messages(chat) if not one.by_bot]
+    stage.confirmed(stage.api.edit(chat, ids[1], "bb"))
+    task = stage.pop()
+    assert task["message"] == f"{first}bb\n{third}", "a full message was cut inside a line, another one at its end"
+    stage.answer(task["task_id"], "read")
+    stage.quiet()
+    stage.api.edit(chat, ids[2], "cc")
+    says(stage, chat, "earlier text")
+    assert stage.queued() == []
+
+
+def test_of_a_long_text_in_a_group_only_the_first_message_names_the_bot(stage: Stage, group: int) -> None:
+    text = "@memory_bot " + "a" * 4084
+    stage.api.say(group, "short, and not for the bot")
+    stage.api.say(group, text, entities=mention(text))
+    stage.api.say(group, "and somebody else", user=PERSON)
+    stage.api.say(group, "the rest")
+    assert stage.pop()["message"] == "a" * 4084 + "the rest"
+    assert stage.queued() == []
+
+
 # What is no text.
 
 
@@ -238,19 +269,3 @@ def test_any_text_is_taken_as_it_is(stage: Stage, chat: int, text: str) -> None:
     stage.answer(task["task_id"], f"you said {text}")
     wait_until(lambda: "you said" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
     stage.quiet()
-
-
-def test_an_edit_that_comes_too_late_is_said_once(stage: Stage, chat: int) -> None:
-    task = stage.ask(chat, "first")
-    asked = stage.api.messages(chat)[0].id
-    stage.confirmed(stage.api.edit(chat, asked, "first"))  # nothing changed: a preview was added
-    stage.api.edit(chat, asked, "second")
-    wait_until(lambda: "earlier text" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
-    stage.answer(task, "answered")
-    stage.quiet()
-    stage.confirmed(stage.api.edit(chat, asked, "third"))
-    stage.quiet()
-    assert len(stage.api.texts(chat)) == 2
-    assert stage.api.messages(chat)[-1].reply_to == asked
-    stage.confirmed(stage.api.edit(chat, 999_999, "of a message that nobody knows"))
-    assert stage.queued() == []

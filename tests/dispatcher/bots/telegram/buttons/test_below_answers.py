@@ -17,6 +17,7 @@ from tests.support.day.telegram_bot import (
     press,
     requests,
     say,
+    sees,
     toasts,
     wait_until,
 )
@@ -107,3 +108,21 @@ def test_stop_ends_this_answer_and_no_other(stage: Stage, chat: int) -> None:
     wait_until(lambda: "…" not in stage.api.texts(chat), lambda: str(stage.api.texts(chat)))
     stage.quiet()
     assert "answered already" in say(stage, chat, "/stop tg-4242-1", "answered already").text
+
+
+def test_what_is_edited_after_its_answer_is_remembered_as_corrected(stage: Stage, chat: int) -> None:
+    say(stage, chat, "the boiler shows F28", "All right.")
+    asked, before = stage.api.newest(chat), len(requests(stage))
+    stage.confirmed(
+        stage.api.edit(chat, asked, "the boiler shows F28", person(chat))
+    )  # nothing changed: a preview was added
+    stage.api.edit(chat, asked, "the boiler shows F29", person(chat))
+    told = sees(stage, chat, "I remember the new text")
+    assert (told.reply_to, len(requests(stage))) == (asked, before), "Claude is not asked again"
+    turns = [loads_object(stage.redis.get(key) or b"") for key in keys_of(stage.redis, "hcli:memory:*:user")]  # type: ignore[arg-type]
+    (turn,) = [one for one in turns if one["chat_id"] == str(chat)]
+    assert (turn["content"], turn["corrected"]) == ("the boiler shows F29", True)
+    press(stage, chat, "Retry", "All right.")
+    assert requests(stage)[-1]["message"].endswith("the boiler shows F29")
+    stage.api.edit(chat, asked, "/memory", person(chat))
+    sees(stage, chat, "Please send the new text as a message")
