@@ -9,7 +9,7 @@ from typing import Any
 from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.commands.explanation import why_record
 from dispatcher.answering.turn import TurnInProgress
-from dispatcher.claude.reply import TRY_AGAIN, Answer, spent
+from dispatcher.claude.reply import TRY_AGAIN, spent
 from dispatcher.memory.tombstones import FORGOTTEN
 from dispatcher.queue.existing_values import is_signed
 from dispatcher.queue.tasks import Finished
@@ -70,7 +70,7 @@ class ResultBuilder:
             output,
             usage,
             error=answer.error is not None,
-            buttons=self._row(task, answer),
+            buttons=self._row(turn),
             files=turn.files,
         )
         counters = [("tasks", "1"), ("errors", str(int(answer.error is not None)))]
@@ -133,12 +133,14 @@ class ResultBuilder:
         ttl, forget, corrected = self._session_ttl, reply.forgotten, reply.corrected
         return Finished(task, signed, [], NO_SESSION, "", ttl, counters, forget=forget, corrected=corrected)
 
-    def _row(self, task: Task, answer: Answer) -> Keyboard:
+    def _row(self, turn: TurnInProgress) -> Keyboard:
         """The buttons below an answer in a private chat. In a group they would be in everybody's way, and only one person could press them."""
-        if task.in_group:
+        if turn.asked.in_group:
             return ()
-        why = [] if answer.error is not None else [(tr("Why?"), f"/why {task.task_id}")]
-        return keyboard(row_of(*why, (tr("Retry"), f"/retry {task.task_id}")))
+        task_id = turn.asked.task_id
+        forget = [(tr("Forget this message"), f"/forget task:{task_id}")] if turn.unmet else []
+        why = [] if turn.answer.error is not None else [(tr("Why?"), f"/why {task_id}")]
+        return keyboard(row_of(*forget), row_of(*why, (tr("Retry"), f"/retry {task_id}")))
 
     def _unanswered(self, task: Task, claimed_at: float, output: str, outcome: str, errors: str = "0") -> Finished:
         """Only the message is stored, and the session is not changed."""

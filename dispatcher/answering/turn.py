@@ -94,6 +94,7 @@ class TurnInProgress:
     notes: dict[str, Any] = field(default_factory=dict)  # what a feature notes in one hook for a later one
     later_tags: bytes = b""  # tags that could not be carried out now
     forgot: bool = False  # the answer's tags had something forgotten
+    unmet: bool = False  # they were to, and no memory is like it
 
     def prepare(self, found: ForQuestion) -> None:
         """Take over what a feature adds to the question."""

@@ -1,6 +1,6 @@
 """`/forget`: messages of this chat are hidden, after a preview and a question.
 
-    /forget WORDS │ last │ today │ all ─ what is meant is read ─ preview ─ "Forget these" ─ hidden, the conversation ends
+    /forget WORDS │ last │ task:ID │ today │ all ─ what is meant is read ─ preview ─ "Forget these" ─ hidden, the conversation ends
                                                                   └ kept in Redis for ten minutes under a digest of it, which the button names
 
 Only exactly what was shown is forgotten, and only by the person who was shown it. A command that is carried out twice, after a crash or by a second
@@ -62,6 +62,7 @@ TOO_MANY = later("These are {count} messages, and I forget at most {most} at onc
 PREVIEWS = {
     "words": later('To be forgotten: {what} with "{words}", from {first} to {last}.'),
     "last": later("To be forgotten: {what}, the last exchange, from {first} to {last}."),
+    "task": later("To be forgotten: {what} of this chat, from {first} to {last}."),
     "today": later("To be forgotten: {what} since midnight, from {first} to {last}."),
     "all": later("To be forgotten: {what} of this chat, from {first} to {last}."),
 }
@@ -69,12 +70,14 @@ PREVIEW_OF_NOTHING_SHOWN = later("To be forgotten: {what} of this chat.")
 #: The shortest text that is looked for, and the longest line of a preview.
 SHORTEST, LINE_CHARACTERS = 3, 120
 
+#: The message of a task, below whose answer this is a button.
+_TASK = re.compile(r"task:(\S+)\Z")
 _CONFIRMED = re.compile(r"(yes|really|no) ([0-9a-f]{16})\Z")
 
 
 @dataclass(frozen=True)
 class ForgetCommand:
-    """`explain`; `words`, `last`, `today`, `all`, which select; `yes`, `really`, `no` with the digest of what was shown."""
+    """`explain`; `words`, `last`, `task`, `today`, `all`, which select; `yes`, `really`, `no` with the digest of what was shown."""
 
     name: str
     text: str = ""
@@ -88,6 +91,8 @@ def parse(text: str) -> ForgetCommand:
         return ForgetCommand(found[1], found[2])
     if text.lower() in ("last", "today", "all"):
         return ForgetCommand(text.lower())
+    if found := _TASK.match(text):
+        return ForgetCommand("task", found[1])
     quoted = re.fullmatch(r'["“„«](.*)["”“»]', text, re.DOTALL)
     return ForgetCommand("words", one_line(quoted[1] if quoted else text))
 

@@ -49,7 +49,7 @@ class TagActions:
                 await store_waiting(self._queue, self._day, task)
             if acting:
                 acted = await asyncio.to_thread(self._day.requests.act, given)
-                notes, turn.forgot = acted.sentences, bool(acted.forgotten)
+                notes, turn.forgot, turn.unmet = acted.sentences, bool(acted.forgotten), acted.unmet
         except Exception as error:  # noqa: BLE001 - the answer must be sent; consolidation carries out the stored tags
             log.error("tags are stored for later", reason=str(error))
             turn.later_tags = later_tags(given)

@@ -159,7 +159,7 @@ def read_press(
     number, read = typed.message_id or None, read_message(typed, me, task_id)
     if read is None:
         return None
-    apart = read.command in APART
+    apart = read.command in APART or (read.command == "forget" and read.text.startswith("task:"))
     reply_to, replaces = (number, None) if apart else (None, number)
     return replace(read, label=f"press-{press.id}", pressed=True, reply_to=reply_to, replaces=replaces)
 

@@ -1,4 +1,4 @@
-"""What `/forget` selects in its own chat: turns that contain words, the last exchange, those of today, or the whole chat.
+"""What `/forget` selects in its own chat: turns that contain words, the last exchange or that of a task, those of today, or the whole chat.
 
 Such a request only hides, as `/memory forget` does: immediately, and in all later nights. Release and day are read turn by turn, because an index
 of words does not find parts of words.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST_TURNS = 5_000
 #: Turns that a preview shows.
 SHOWN_TURNS = 5
-KINDS = ("words", "last", "today", "all")
+KINDS = ("words", "last", "task", "today", "all")
 
 
 @dataclass(frozen=True)
@@ -134,6 +134,8 @@ def _meant(turns: list[ChatTurn], asked: ChatSelection, words: str, since: float
 
     if asked.kind == "words":
         return [turn for turn in turns if folded(words) in folded(turn.words)]
+    if asked.kind == "task":
+        return [turn for turn in turns if words in turn.exchanges]
     if asked.kind == "today":
         return [turn for turn in turns if since is None or turn.at >= since]
     if asked.kind == "all" or not turns:

@@ -62,7 +62,9 @@ def digest_text(
     """
     settings, zone = day.settings, day.settings.timezone
     yesterday = today - timedelta(1)
-    turns = _said(day, release, chat_id, midnight(yesterday, zone), midnight(today, zone))
+    unmet = day.actions.unmet(chat_id)  # what somebody wanted forgotten is not said once more
+    said = _said(day, release, chat_id, midnight(yesterday, zone), midnight(today, zone))
+    turns = [one for one in said if one.task_id not in unmet]
     memories = day.remembering.of_chat(chat_id).memories
     since_day = last if last and last < today else yesterday
     report_at = clock.fromisoformat(settings.of(DigestSettings).report_at)

@@ -65,6 +65,10 @@ class Actions:
             rows = connection.execute(sa.select(*columns).where(*where)).all()
         yield from (tuple(row) for row in rows)
 
+    def unmet(self, chat_id: str) -> set[str]:
+        """The tasks in which something was to be forgotten that is no memory (`Outcome.unmet`)."""
+        return {task for _, task, _, outcome, _ in self.every(chat_id) if outcome.endswith('"unmet":true}')}
+
     def remove_task(self, chat_id: str, task_id: str) -> int:
         """Remove the records of a task; returns how many."""
         where = (actions.c.chat_id == checked_chat(chat_id), actions.c.task_id == task_id)

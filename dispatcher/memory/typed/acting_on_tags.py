@@ -46,10 +46,11 @@ _EVERY_KIND = {*_KEEPING.values(), "completed_goal"}
 
 @dataclass(frozen=True)
 class Acted:
-    """The result of all tags of an answer: sentences for the person, and the ids of the forgotten turns."""
+    """The result of all tags of an answer: sentences for the person, the ids of the forgotten turns, and whether a wish to forget is unmet."""
 
     sentences: list[str] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
+    unmet: bool = False
 
 
 class TagActing(Acting):
@@ -62,7 +63,8 @@ class TagActing(Acting):
             for tag in answer.tags
         ]
         sentences = list(dict.fromkeys(outcome.say for outcome in outcomes if outcome.say))
-        return Acted(sentences, [turn for outcome in outcomes for turn in outcome.forgotten])
+        forgotten = [turn for outcome in outcomes for turn in outcome.forgotten]
+        return Acted(sentences, forgotten, any(outcome.unmet for outcome in outcomes))
 
     def _plan(self, answer: AnswerTags, tag: Tag) -> Effect:
         if tag.kind is TagKind.DONE:
@@ -170,7 +172,8 @@ class TagActing(Acting):
         if answer.refusal and not match.memories:
             return sentence_only(answer.refusal)
         if not match.clear:
-            return sentence_only(_not_clear(tag, NO_MEMORY_LIKE_IT, WHICH_MEMORY, match))
+            unmet = Outcome(_not_clear(tag, NO_MEMORY_LIKE_IT, WHICH_MEMORY, match), unmet=not match.memories)
+            return lambda _connection: unmet
         memory = match.memories[0]
         detail = None
         if tag.target is None and all(

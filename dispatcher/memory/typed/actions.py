@@ -55,18 +55,20 @@ LONGEST_ID = 100
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one tag: a sentence for the person ("" for none), and the ids of the forgotten turns."""
+    """The result of one tag: a sentence for the person ("" for none), and the ids of the forgotten turns. `unmet`: something was to be forgotten, and
+    no memory is like it: it may stand in that very message."""
 
     say: str = ""
     forgotten: tuple[str, ...] = ()
+    unmet: bool = False
 
     def to_json(self) -> str:
-        return orjson.dumps({"say": self.say, "forgotten": self.forgotten}).decode()
+        return orjson.dumps({"say": self.say, "forgotten": self.forgotten, "unmet": self.unmet}).decode()
 
     @classmethod
     def from_json(cls, text: str) -> Outcome:
         record: dict[str, Any] = orjson.loads(text)
-        return cls(record["say"], tuple(record["forgotten"]))
+        return cls(record["say"], tuple(record["forgotten"]), record["unmet"])
 
 
 class Acting:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import closing, nullcontext
+from datetime import datetime, timedelta
 
 import pytest
 
 from dispatcher.answering.commands.forget import ForgetCommand, parse
+from dispatcher.features.digest.digest import digest_text
+from dispatcher.memory.day.memory import DayMemory
 from tests.dispatcher.bots.telegram.conftest import one_talk
 from tests.support.day.telegram_bot import GROUP, Stage, keys_of, labels, last, press, requests, say
 from tests.support.machine import wait_for
@@ -33,6 +38,7 @@ def remembered(stage: Stage, chat: int, words: str) -> bool:
     ("", ForgetCommand("explain")),
     ("last", ForgetCommand("last")),
     ("ALL", ForgetCommand("all")),
+    ("task:tg-1-2", ForgetCommand("task", "tg-1-2")),
     ('"today"', ForgetCommand("words", "today")),
     ("today at noon", ForgetCommand("words", "today at noon")),
     ("yes 0123456789abcdef", ForgetCommand("yes", "0123456789abcdef")),
@@ -133,3 +139,26 @@ def test_a_forgotten_message_is_not_asked_again(stage: Stage, chat: int) -> None
     say(stage, chat, f"/retry {task}", "no message of yours")
     say(stage, chat, f"/why {task}", "nothing to explain")
     assert len(requests(stage)) == count
+
+
+def test_a_message_that_wants_itself_forgotten_is_offered_and_is_in_no_digest(stage: Stage, chat: int) -> None:
+    said = "my PIN is 4711, please forget that again"
+    stage.world.root.joinpath("answers.json").write_text(json.dumps({said: "Gladly. [FORGET CODE: the PIN 4711]"}))
+    say(stage, chat, "the plumber comes on Thursday at 10 and needs the key", "All right.")
+    answer = say(stage, chat, said, "I found no memory like")
+    assert not remembered(stage, chat, "nothing")
+    settings = stage.world.settings()
+    with closing(DayMemory(settings, nullcontext)) as day:
+        digest = (
+            digest_text(
+                day, None, str(chat), datetime.now(settings.timezone).date() + timedelta(1), time.time() + 86_400
+            )
+            or ""
+        )
+    assert ("plumber" in digest, "4711" in digest) == (True, False)
+    shown = press(stage, chat, "Forget this message", "To be forgotten: 2 messages")
+    assert said in shown.text
+    assert shown.id != answer.id
+    press(stage, chat, "Forget these 2", "Forgotten: 2 messages")
+    assert not remembered(stage, chat, "4711")
+    assert remembered(stage, chat, "plumber")
