@@ -165,7 +165,7 @@ class ChatMemory:
         """The task id of an addition: the same for the same text, until something is forgotten or done; after that the text may be added again."""
         from dispatcher.memory.store.memories import MemoryType
 
-        done = self._day.memories.count(self._chat, [MemoryType.COMPLETED_GOAL])
+        done = self._day.memories.count(self._chat, MemoryType.COMPLETED_GOAL)
         state = f"{len(self._day.forgotten.of(self._chat))} {done}"
         identity = "\x00".join((self._chat, kind, text.strip(), deadline or "", state))
         return "mcp-" + hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:40]

@@ -109,7 +109,7 @@ class MemoryRequests:
                 if whole or (sources and not left):
                     memories.delete(chat_id, one.memory_id, connection=connection)
                 elif len(left) < len(sources):
-                    memories.set_sources(chat_id, one.memory_id, " ".join(left), connection=connection)
+                    memories.change(chat_id, one.memory_id, connection=connection, source_turn=" ".join(left))
         times = self._stores.turns.times(chat_id)
         self._stores.forget_copies(chat_id, [turn for turn, at in times.items() if tombstone.reaches(turn, at)])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
@@ -19,7 +19,6 @@ from dispatcher.memory.store.rows import (
     checked_chat,
     clean,
     enter,
-    forget_if_empty,
     hold,
     in_batches,
     json_list,
@@ -125,18 +124,16 @@ class Memories:
         """The memory with this number in the chat, with its embedding."""
         return self._one(chat_id, memories.c.number == number, connection)
 
-    def list(
-        self,
-        chat_id: str,
-        types: Collection[MemoryType] | None = None,
-        limit: int | None = None,
-        connection: Connection | None = None,
-    ) -> Found:
+    def list(self, chat_id: str, limit: int | None = None, connection: Connection | None = None) -> Found:
         """The newest `limit` memories in the order they were created, with their embeddings."""
-        return self._select(chat_id, _typed(types), limit, connection)
+        query = sa.select(*_WHOLE).where(memories.c.chat_id == checked_chat(chat_id))
+        query = query.order_by(memories.c.number.desc()).limit(limit)
+        with self._database.joined(connection, writes=False) as reading:
+            return [_memory(row) for row in own(reading.execute(query), chat_id)][::-1]
 
-    def count(self, chat_id: str, types: Collection[MemoryType] | None = None) -> int:
-        query = sa.select(sa.func.count()).where(memories.c.chat_id == checked_chat(chat_id), *_typed(types))
+    def count(self, chat_id: str, kind: MemoryType | None = None) -> int:
+        query = sa.select(sa.func.count()).where(memories.c.chat_id == checked_chat(chat_id))
+        query = query if kind is None else query.where(memories.c.type == str(kind))
         with self._database.reading() as connection:
             return connection.execute(query).scalar_one()
 
@@ -171,99 +168,63 @@ class Memories:
                 for some in batches(ids)
             )
 
-    def reinforce(
+    def change(
         self,
         chat_id: str,
         memory_id: int,
-        now: float,
+        what: EventChange | None = EventChange.CHANGED,
         *,
-        source_turn: str | None = None,
         connection: Connection | None = None,
+        **columns: Any,
     ) -> bool:
-        """Record that it was repeated: used once more, and more important by one (up to 5). Returns whether the memory exists.
+        """Set columns of a memory; `what` became of it, for the archive, unless it is nothing that a person would miss. Whether it exists."""
+        if "wordings" in columns:
+            columns["wordings"] = _wordings(list(map(storable, columns["wordings"])))
+        with self._database.joined(connection) as joined:
+            change(joined, chat_id, _CHANGES)
+            return self._update(joined, chat_id, [memories.c.memory_id == memory_id], columns, what) > 0
 
-        `source_turn`: ids of all turns it comes from, separated by spaces, if known.
-        """
-        more = sa.case(
-            (memories.c.importance < _HIGHEST_IMPORTANCE, memories.c.importance + 1), else_=memories.c.importance
-        )
-        values: dict[str, Any] = {
-            "last_accessed": now,
-            "access_count": memories.c.access_count + 1,
-            "importance": more,
-        }
-        if source_turn is not None:
-            values["source_turn"] = source_turn
-        return self._change(chat_id, memories.c.memory_id == memory_id, values, connection) > 0
-
-    def set_wordings(
-        self, chat_id: str, memory_id: int, wordings: Sequence[str], *, connection: Connection | None = None
-    ) -> bool:
-        """Set its other wordings. Returns whether the memory exists."""
-        values = {"wordings": _wordings(list(map(storable, wordings)))}
-        return self._change(chat_id, memories.c.memory_id == memory_id, values, connection) > 0
-
-    def set_sources(
-        self, chat_id: str, memory_id: int, turns: str | None, *, connection: Connection | None = None
-    ) -> bool:
-        """Set the ids of the turns it comes from, separated by spaces. Returns whether the memory exists."""
-        values = {"source_turn": clean(turns)}
-        return self._change(chat_id, memories.c.memory_id == memory_id, values, connection) > 0
+    def reinforce(self, memory: Memory, now: float, *, connection: Connection | None = None, **columns: Any) -> None:
+        """Note that it was repeated: used once more, and more important by one (up to 5); with other columns that change."""
+        columns |= {"last_accessed": now, "access_count": memories.c.access_count + 1}
+        columns["importance"] = min(_HIGHEST_IMPORTANCE, memory.importance + 1)
+        self.change(memory.chat_id, memory.memory_id, connection=connection, **columns)
 
     def supersede(
         self, chat_id: str, memory_id: int, by: int, now: float, *, connection: Connection | None = None
-    ) -> bool:
-        """Record that a newer memory (its id) replaces this one. Returns whether this memory exists and is not the newer one itself."""
+    ) -> None:
+        """Record that a newer memory (its id) replaces this one."""
         values = {"superseded_by": by, "superseded_at": now}
-        where = sa.and_(memories.c.memory_id == memory_id, memories.c.memory_id != by)
-        return self._change(chat_id, where, values, connection, EventChange.REPLACED) > 0
+        self.change(chat_id, memory_id, EventChange.REPLACED, connection=connection, **values)
 
-    def inherit(self, chat_id: str, old: int, new: int, *, connection: Connection | None = None) -> int:
-        """Make `new` the successor of all memories that `old` has superseded (ids); returns how many."""
-        return self._change(chat_id, memories.c.superseded_by == old, {"superseded_by": new}, connection)
-
-    def complete(
-        self, chat_id: str, memory_id: int, now: float, *, connection: Connection | None = None
-    ) -> Memory | None:
-        """Goal → completed goal; returns it as stored now, or None if it is not an open goal of this chat."""
+    def complete(self, chat_id: str, memory_id: int, now: float, *, connection: Connection | None = None) -> bool:
+        """Goal → completed goal; False if it is not an open goal of this chat."""
         where = [memories.c.memory_id == memory_id, memories.c.type == str(MemoryType.GOAL)]
         values = {"type": str(MemoryType.COMPLETED_GOAL), "completed_at": now}
-        with self._database.joined(connection) as own_connection:
-            change(own_connection, chat_id, _CHANGES)
-            if not self._update(own_connection, chat_id, where, values, EventChange.DONE):
-                return None
-            return self._one(chat_id, memories.c.memory_id == memory_id, own_connection)
+        with self._database.joined(connection) as joined:
+            change(joined, chat_id, _CHANGES)
+            return self._update(joined, chat_id, where, values, EventChange.DONE) > 0
 
-    def delete(self, chat_id: str, memory_id: int, *, connection: Connection | None = None) -> Memory | None:
-        """Remove a memory; returns it, or None if the chat has no such memory. What it had superseded gets its own successor, if any."""
-        with self._database.joined(connection) as own_connection:
-            change(own_connection, chat_id, _CHANGES)  # first: of two that delete it one finds nothing
-            found = self._one(chat_id, memories.c.memory_id == memory_id, own_connection)
+    def delete(
+        self, chat_id: str, memory_id: int, *, heir: int | None = None, connection: Connection | None = None
+    ) -> bool:
+        """Remove a memory; whether it existed. What it had superseded gets the memory `heir` as its successor, else the removed one's own, if any."""
+        with self._database.joined(connection) as joined:
+            change(joined, chat_id, _CHANGES)  # first: of two that delete it one finds nothing
+            found = self._one(chat_id, memories.c.memory_id == memory_id, joined)
             if found:
-                own_connection.execute(sa.delete(memories).where(memories.c.memory_id == memory_id))
-                note_changes(own_connection, EventKind.MEMORY, chat_id, [(found.uid, found.number)], EventChange.HIDDEN)
-                forget_if_empty(own_connection, chat_id)
-                values = {"superseded_by": found.superseded_by, "superseded_at": found.superseded_at}
-                self._update(own_connection, chat_id, [memories.c.superseded_by == memory_id], values)
-            return found
+                joined.execute(sa.delete(memories).where(memories.c.memory_id == memory_id))
+                note_changes(joined, EventKind.MEMORY, chat_id, [(found.uid, found.number)], EventChange.HIDDEN)
+                values: dict[str, Any] = {"superseded_by": heir}
+                if heir is None:
+                    values = {"superseded_by": found.superseded_by, "superseded_at": found.superseded_at}
+                self._update(joined, chat_id, [memories.c.superseded_by == memory_id], values)
+            return found is not None
 
     def needing_embedding(self, model: str, limit: int) -> Found:
         """Memories of any chat that `model` has not embedded, those without any vector first. Only for consolidation."""
         with self._database.reading() as connection:
             return [_memory(row) for row in without_vector(connection, _WHOLE, memories.c.created, model, limit)]
-
-    def update_embedding(
-        self,
-        chat_id: str,
-        memory_id: int,
-        embedding: bytes | None,
-        model: str,
-        *,
-        connection: Connection | None = None,
-    ) -> bool:
-        """Set a memory's vector; None means that this model cannot embed it. Returns whether the memory exists."""
-        values = {"embedding": embedding, "embedding_model": model}
-        return self._change(chat_id, memories.c.memory_id == memory_id, values, connection, None) > 0
 
     def due(self, until: float, limit: int) -> Found:
         """Open goals of any chat with a deadline up to `until` and no reminder yet, the most urgent first. Only for reminders."""
@@ -278,36 +239,10 @@ class Memories:
             where = [memories.c.memory_id == memory_id, *_OPEN]
             return self._update(connection, chat_id, where, {"reminded_at": at}, EventChange.DUE) > 0
 
-    def _select(
-        self,
-        chat_id: str,
-        where: Sequence[ColumnElement[bool]],
-        limit: int | None,
-        connection: Connection | None = None,
-    ) -> Found:
-        query = sa.select(*_WHOLE).where(memories.c.chat_id == checked_chat(chat_id), *where)
-        query = query.order_by(memories.c.number.desc())
-        with self._database.joined(connection, writes=False) as reading:
-            rows = reading.execute(query if limit is None else query.limit(max(0, limit)))
-            return [_memory(row) for row in own(rows, chat_id)][::-1]
-
     def _one(self, chat_id: str, where: ColumnElement[bool], connection: Connection | None) -> Memory | None:
         query = sa.select(*_WHOLE).where(memories.c.chat_id == checked_chat(chat_id), where)
         with self._database.joined(connection, writes=False) as own_connection:
             return next((_memory(row) for row in own(own_connection.execute(query), chat_id)), None)
-
-    def _change(
-        self,
-        chat_id: str,
-        where: ColumnElement[bool],
-        values: dict[str, Any],
-        connection: Connection | None,
-        what: EventChange | None = EventChange.CHANGED,
-    ) -> int:
-        """`_update` in the caller's transaction, if there is one, with the chat's counter of changes."""
-        with self._database.joined(connection) as joined:
-            change(joined, chat_id, _CHANGES)
-            return self._update(joined, chat_id, [where], values, what)
 
     def _update(
         self,
@@ -317,7 +252,7 @@ class Memories:
         values: dict[str, Any],
         what: EventChange | None = EventChange.CHANGED,
     ) -> int:
-        """How many rows; `what` became of them, for the archive, unless it is nothing that a person would miss."""
+        """How many rows; `what` as for `change`."""
         where = [memories.c.chat_id == checked_chat(chat_id), *where]
         statement = sa.update(memories).where(*where).values(values).returning(memories.c.uid, memories.c.number)
         changed = [(row.uid, row.number) for row in connection.execute(statement)]
@@ -328,10 +263,6 @@ class Memories:
 
 _TYPES = {str(one): one for one in MemoryType}
 _OPEN = (memories.c.type == str(MemoryType.GOAL), memories.c.reminded_at.is_(None), memories.c.deadline.is_not(None))
-
-
-def _typed(types: Collection[MemoryType] | None) -> Sequence[ColumnElement[bool]]:
-    return [] if types is None else [memories.c.type.in_([str(one) for one in types])]
 
 
 def _wordings(wordings: Sequence[str]) -> str | None:

@@ -15,7 +15,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Row, Table
 from sqlalchemy.dialects import postgresql, sqlite
 
 from dispatcher.memory.store.database import Database
-from dispatcher.memory.store.tables import BATCH, chats, memories, schedules, summaries, turns
+from dispatcher.memory.store.tables import BATCH, chats, summaries
 from shared.errors import InvalidInput
 from shared.text.format import storable
 from shared.turns.records import dumps, loads_object
@@ -161,29 +161,13 @@ def unchanged(connection: Connection, chat_id: str, revision: str) -> bool:
     return connection.execute(made).first() is not None
 
 
-def forget_if_empty(connection: Connection, chat_id: str) -> None:
-    """Delete the counters of a chat that has no rows left and never had a memory or a schedule, because their numbers are never
-    reused."""
-    left = [sa.exists().where(table.c.chat_id == chat_id) for table in (turns, summaries, memories, schedules)]
-    connection.execute(
-        sa.delete(chats).where(
-            chats.c.chat_id == chat_id,
-            chats.c.last_memory == 0,
-            chats.c.last_schedule == 0,
-            *(~found for found in left),
-        )
-    )
-
-
 def remove_rows(
     database: Database, table: Table, chat_id: str, where: Sequence[ColumnElement[bool]], counter: str
 ) -> int:
     """Remove rows of the chat in one transaction, and count the change; returns how many."""
     with database.begin() as connection:
         change(connection, chat_id, counter)
-        removed = connection.execute(sa.delete(table).where(table.c.chat_id == chat_id, *where)).rowcount
-        forget_if_empty(connection, chat_id)
-        return removed
+        return connection.execute(sa.delete(table).where(table.c.chat_id == chat_id, *where)).rowcount
 
 
 def without_vector(

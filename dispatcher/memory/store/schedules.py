@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Row
 from dispatcher.memory.dates.wall_clock import RepeatRule, next_moment
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.event_outbox import new_uid, note_changes
-from dispatcher.memory.store.rows import checked_chat, clean, enter, forget_if_empty, hold
+from dispatcher.memory.store.rows import checked_chat, clean, enter, hold
 from dispatcher.memory.store.tables import chats, schedules
 from shared.turns.events import EventChange, EventKind
 
@@ -154,7 +154,6 @@ class Schedules:
             hold(used, chat_id)
             removed = used.execute(sa.delete(schedules).where(*where).returning(schedules.c.uid)).scalars().all()
             note_changes(used, EventKind.SCHEDULE, chat_id, [(uid, number) for uid in removed], EventChange.HIDDEN)
-            forget_if_empty(used, chat_id)
             return bool(removed)
 
     def prune(self, before: float) -> int:

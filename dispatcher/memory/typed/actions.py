@@ -194,12 +194,11 @@ class Acting:
             self._remembering.check(task.chat_id, stored, connection)
             if gone.turns:
                 self._forgotten.add(Tombstone(name, task.chat_id, now, turn_ids=frozenset(gone.turns)))
-            if rest:
-                new = self._memories.add(task.chat_id, rest, connection=connection)
-                self._memories.inherit(task.chat_id, memory.memory_id, new.memory_id, connection=connection)
-            self._memories.delete(task.chat_id, memory.memory_id, connection=connection)
+            heir = self._memories.add(task.chat_id, rest, connection=connection).memory_id if rest else None
+            self._memories.delete(task.chat_id, memory.memory_id, heir=heir, connection=connection)
             for one in others:
-                self._memories.set_sources(task.chat_id, one.memory_id, gone.sources_left(one), connection=connection)
+                left = gone.sources_left(one)
+                self._memories.change(task.chat_id, one.memory_id, connection=connection, source_turn=left)
             if self._texts:
                 self._texts.keep(gone.rests, connection)
             return Outcome(tr(FORGOTTEN_AND_BACK if again else FORGOTTEN).format(again=again), gone.turns)

@@ -111,23 +111,20 @@ class Remembering:
         made, same, chat_id = planned.made, planned.same, planned.made.chat_id
         self.check(chat_id, planned.stored, connection)
         if same and not planned.replaces:
-            self._store.reinforce(
-                chat_id, same.memory_id, made.created, source_turn=made.source_turn, connection=connection
-            )
-            if not planned.verbatim:  # if it was news after all, it is not lost
-                self._store.set_wordings(chat_id, same.memory_id, [*same.wordings, made.text], connection=connection)
-            for one in planned.corrected:
-                self._store.supersede(chat_id, one.memory_id, same.memory_id, made.created, connection=connection)
-            return same, False
-        if same:
-            made = replace(made, wordings=tuple(one for one in same.texts if one != made.text))
-        new = self._store.add(chat_id, made, connection=connection)
-        if same:
-            self._store.inherit(chat_id, same.memory_id, new.memory_id, connection=connection)
-            self._store.delete(chat_id, same.memory_id, connection=connection)
+            news = (
+                {} if planned.verbatim else {"wordings": [*same.wordings, made.text]}
+            )  # if it was news after all, it is not lost
+            self._store.reinforce(same, made.created, connection=connection, source_turn=made.source_turn, **news)
+            new = same
+        else:
+            if same:
+                made = replace(made, wordings=tuple(one for one in same.texts if one != made.text))
+            new = self._store.add(chat_id, made, connection=connection)
+            if same:
+                self._store.delete(chat_id, same.memory_id, heir=new.memory_id, connection=connection)
         for one in planned.corrected:
             self._store.supersede(chat_id, one.memory_id, new.memory_id, made.created, connection=connection)
-        return new, True
+        return new, new is not same
 
     def check(self, chat_id: str, stored: str, connection: Connection) -> None:
         """GroundMoved unless the chat's memories have that revision; then they keep it until the transaction ends."""
@@ -290,7 +287,8 @@ class Remembering:
         done = 0
         for memory, vector in zip(missing, vectors, strict=True):
             if vector is not None:
-                self._store.update_embedding(memory.chat_id, memory.memory_id, packed(vector), model)
+                chat_id, memory_id, made = memory.chat_id, memory.memory_id, packed(vector)
+                self._store.change(chat_id, memory_id, None, embedding=made, embedding_model=model)
                 done += 1
         return done
 

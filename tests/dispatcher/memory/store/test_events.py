@@ -68,9 +68,7 @@ def seen(day: Day) -> list[object]:
 
 EFFECTS: list[tuple[Callable[[Day, Memory], object], EventChange]] = [
     (lambda day, one: day.memories.touch(CHAT, [one.memory_id], 200.0), EventChange.USED),
-    (lambda day, one: day.memories.reinforce(CHAT, one.memory_id, 200.0), EventChange.CHANGED),
-    (lambda day, one: day.memories.set_wordings(CHAT, one.memory_id, ["b"]), EventChange.CHANGED),
-    (lambda day, one: day.memories.set_sources(CHAT, one.memory_id, "t2:user"), EventChange.CHANGED),
+    (lambda day, one: day.memories.reinforce(one, 200.0, wordings=["b"]), EventChange.CHANGED),
     (lambda day, one: day.memories.supersede(CHAT, one.memory_id, day.fact("new").memory_id, 2.0), EventChange.REPLACED),
     (lambda day, one: day.memories.complete(CHAT, one.memory_id, 200.0), EventChange.DONE),
     (lambda day, one: day.memories.mark_reminded(CHAT, one.memory_id, 200.0), EventChange.DUE),
@@ -115,14 +113,14 @@ def test_an_effect_that_is_rolled_back_leaves_no_event_and_a_vector_makes_none(d
         day.memories.complete(CHAT, one.memory_id, 1.0, connection=connection)
         day.memories.add(CHAT, Memory(CHAT, MemoryType.FACT, "b", created=1.0), connection=connection)
         _ = 1 / 0
-    day.memories.update_embedding(CHAT, one.memory_id, b"\0\0\0\0", "m")
+    day.memories.change(CHAT, one.memory_id, None, embedding=b"\0\0\0\0", embedding_model="m")
     assert events.hand_over(day.outbox, redis) == 0
 
 
 def test_a_change_while_events_are_handed_over_is_handed_over_too(day: Day, redis: Redis) -> None:
     one = day.fact("a")
     waiting = day.outbox.waiting(10)
-    day.memories.reinforce(CHAT, one.memory_id, 200.0)
+    day.memories.reinforce(one, 200.0)
     day.outbox.remove(waiting)
     assert [event.event.what for event in day.outbox.waiting(10)] == [EventChange.CHANGED]
     day.memories.touch(CHAT, [one.memory_id], 300.0)  # does not hide that it changed

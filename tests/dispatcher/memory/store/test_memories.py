@@ -52,20 +52,21 @@ def test_numbers_are_the_chats_own_and_never_given_twice(database: Database) -> 
     assert [one.number for one in memories.list("1")] == [1, 2, 3]
     assert [one.number for one in memories.list("1", limit=2)] == [2, 3]
     last = memories.by_number("1", 3)
-    assert last and memories.delete("1", last.memory_id) == last
+    assert last and memories.delete("1", last.memory_id)
     assert memories.add("1", fact("y")).number == 4
 
 
 def test_use_and_repetition_are_noted(database: Database) -> None:
     memories = Memories(database)
-    ids = [memories.add("1", fact(f"f{n}")).memory_id for n in range(3)]
+    made = [memories.add("1", fact(f"f{n}")) for n in range(3)]
+    ids = [one.memory_id for one in made]
     assert memories.touch("1", [*ids[:2], ids[0], 999], NOW + 1) == 2
-    assert memories.reinforce("1", ids[0], NOW + 2)
-    assert not memories.reinforce("2", ids[0], NOW + 9)
+    memories.reinforce(made[0], NOW + 2)
+    assert not memories.change("2", ids[0], last_accessed=NOW + 9)
     found = memories.list("1")
     assert [(one.access_count, one.last_accessed, one.importance) for one in found] == [(2, NOW + 2, 4), (1, NOW + 1, 3), (0, None, 3)]  # fmt: skip
     for _ in range(3):
-        memories.reinforce("1", ids[0], NOW)
+        memories.reinforce(memories.list("1")[0], NOW)
     assert memories.list("1")[0].importance == 5
 
 
@@ -92,8 +93,7 @@ def test_memories_are_embedded_later_and_say_when_they_change(database: Database
     one = memories.add("1", fact("x"))
     seen.add(memories.revision("1"))
     assert [found.memory_id for found in memories.needing_embedding("m", 9)] == [one.memory_id]
-    assert not memories.update_embedding("2", one.memory_id, b"v", "m")
-    assert memories.update_embedding("1", one.memory_id, b"v", "m")
+    assert memories.change("1", one.memory_id, None, embedding=b"v", embedding_model="m")
     seen.add(memories.revision("1"))
     assert memories.needing_embedding("m", 9) == []
     assert memories.list("1")[0].embedding == b"v"

@@ -141,7 +141,7 @@ def test_vectors_are_filled_in_later(blind: Remembering, kept: Remembering, stor
 
 def test_vectors_of_another_model_are_never_compared(kept: Remembering, store: Memories) -> None:
     (memory,) = add(kept, MISHKA)
-    store.update_embedding("1", memory.memory_id, b"\0" * 8, "another/2")
+    store.change("1", memory.memory_id, None, embedding=b"\0" * 8, embedding_model="another/2")
     assert kept.relevant("1", "what does my pet eat?", 5, now=NOW) == []
     assert [m.text for m in kept.relevant("1", "my cat Mishka", 5, now=NOW)] == [MISHKA], "by its words"
     assert kept.match("1", "cat Mishka").clear, "by its words"

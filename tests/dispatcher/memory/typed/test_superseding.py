@@ -97,7 +97,7 @@ def test_a_memory_is_forgotten_by_any_of_its_wordings(host: Host) -> None:
     """By a wish and by the owner's `hmem forget --matching`; the scan afterwards looks for all of them."""
     host.answer("[REMEMBER CODE: The user lives in Lyon]", "t1")
     (home,) = host.memories.list(SAID)
-    host.memories.set_wordings(SAID, home.memory_id, ["Her flat is in Rue Zanzibar"])
+    host.memories.change(SAID, home.memory_id, wordings=["Her flat is in Rue Zanzibar"])
     with closing(StoreLayer(load_settings(hmem_state_dir=host.root / "state"))) as layer:
         found = layer.find(Scope(ForgetRequest("matching", text="Rue Zanzibar"), []))
         assert [one.memory_id for one in found.memories] == [home.memory_id]
