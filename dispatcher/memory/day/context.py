@@ -17,13 +17,11 @@ from shared.errors import HmemError
 from shared.search.types import HiddenTurns
 
 if TYPE_CHECKING:
-    from dispatcher.memory.day.stores import DayStores
+    from dispatcher.memory.day.memory import DayMemory
     from dispatcher.memory.session_history import HistoryEntry
     from dispatcher.memory.store.memories import Memory
     from dispatcher.memory.store.summaries import SessionSummary
-    from dispatcher.memory.today import DayTurns
     from dispatcher.memory.typed.chat_memories import ChatMemories
-    from dispatcher.memory.typed.memories import Remembering
     from shared.search.day_items import DayItems
     from shared.text.dates.named_times import Span
     from shared.turns.records import Tombstone
@@ -101,24 +99,16 @@ def in_time(
 class ContextReader:
     """StoreUnavailable if the store cannot be reached. `counting` runs the writes that no prompt waits for."""
 
-    def __init__(
-        self,
-        stores: DayStores,
-        remembering: Remembering,
-        day_turns: DayTurns,
-        zone_of: Callable[[str], ZoneInfo],
-        counting: ThreadPoolExecutor,
-    ) -> None:
-        self._stores, self._remembering, self._day_turns = stores, remembering, day_turns
-        self._zone_of, self._counting = zone_of, counting
+    def __init__(self, day: DayMemory, counting: ThreadPoolExecutor) -> None:
+        self._day, self._counting = day, counting
 
     def read(self, request: PromptRequest, empty: DayContext) -> DayContext:
         """`empty` with what the day adds; memories and turns are read in one transaction, which has ended before anything is embedded."""
         chat_id = request.chat_id
-        with self._stores.reading() as connection:
-            at = self._stores.turns.revisions(chat_id, connection)
-            memories = self._remembering.of_chat(chat_id, at.memories, connection)
-            today = self._day_turns.today(chat_id, at, connection)
+        with self._day.reading() as connection:
+            at = self._day.turns.revisions(chat_id, connection)
+            memories = self._day.remembering.of_chat(chat_id, at.memories, connection)
+            today = self._day.day_turns.today(chat_id, at, connection)
         profile, facts = self._memories(request, memories)
         known = today.sessions.get(request.session, frozenset()) if request.session else frozenset()
         earlier = _earlier(today.ended, request.moment - EARLIER_SECONDS)
@@ -130,11 +120,11 @@ class ContextReader:
         from dispatcher.memory.typed.text import noted_text, profile_text
 
         chat_id, now = request.chat_id, request.moment
-        zone, labels = self._zone_of(chat_id), dict[str, str]()
+        zone, labels = self._day.zone_of(chat_id), dict[str, str]()
         if any(memory.user_id for memory in known.memories):  # only in a group
             labels |= speaker_labels(known.memories, (request.user_id, request.name) if request.user_id else None)
         profile, there = profile_text(known.memories, request.user_id, request.name, now, zone)
-        near = self._remembering.relevant(chat_id, request.message, RELEVANT, now=now, shown=there, known=known)
+        near = self._day.remembering.relevant(chat_id, request.message, RELEVANT, now=now, shown=there, known=known)
         found, reminders = near, list[str]()
         if days := _days_to_come(request.message, now, zone):
             due = [one for one in known.memories if one.memory_id not in there and _is_due(one, days, zone)]
@@ -142,7 +132,7 @@ class ContextReader:
             reminders = self._reminders(request, days, zone)
         shown = there | {one.memory_id for one in found}
         news = [one for one in known.memories if one.memory_id in shown and one.created >= now - EARLIER_SECONDS]
-        similar = [(like, one) for one in news if (like := self._remembering.nearest(known, one))]
+        similar = [(like, one) for one in news if (like := self._day.remembering.nearest(known, one))]
         found += {like.memory_id: like for like, _ in similar if like.memory_id not in shown}.values()
         alike = [ALIKE.format(one=like.number, other=one.number) for like, one in similar]
         if found and request.count_access:  # in the background, because it writes to the disk
@@ -153,14 +143,14 @@ class ContextReader:
         """The reminders and scheduled questions of these days, the next to come first."""
         from dispatcher.memory.typed.text import reminder_lines
 
-        every = self._stores.schedules.every(request.chat_id)
+        every = self._day.schedules.every(request.chat_id)
         coming = sorted((one for one in every if _falls_in(days, one.waits_for)), key=lambda one: one.waits_for or 0.0)
         return reminder_lines(coming[:RELEVANT], request.user_id, request.moment, zone)
 
     def _count(self, chat_id: str, ids: Sequence[int], now: float) -> None:
         """Record that memories were shown."""
         try:
-            self._remembering.note_use(chat_id, ids, now)
+            self._day.remembering.note_use(chat_id, ids, now)
         except HmemError as error:
             log.warning("memories were shown, but their use could not be counted", memories=len(ids), reason=str(error))
 

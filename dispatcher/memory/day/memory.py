@@ -103,9 +103,11 @@ class DayMemory(DayStores):
         self.opened = False  # or tried to
         #: A chat's time zone; a dispatcher replaces it, because a chat may choose its own (/timezone).
         self.zone_of: ZoneOf = lambda _: settings.timezone
-        self._read_release, self._writer = read_release, writer
+        self._read_release = read_release
         self._pool = ThreadPoolExecutor(settings.max_concurrent_tasks, thread_name_prefix="day")
         self._counting = ThreadPoolExecutor(1, thread_name_prefix="counting")
+        self.requests, self.upkeep = MemoryRequests(self), DayUpkeep(self, read_release, writer)
+        self._reader = ContextReader(self, self._counting)
 
     @property
     def wanted(self) -> bool:
@@ -126,7 +128,7 @@ class DayMemory(DayStores):
         return DayRecall(self.settings)
 
     @cached_property
-    def _day_turns(self) -> DayTurns:
+    def day_turns(self) -> DayTurns:
         from dispatcher.memory.today import DayTurns
 
         return DayTurns(self.settings, self.embedder, self.turns, self.summaries, self.recall)
@@ -152,34 +154,6 @@ class DayMemory(DayStores):
             self.schedules,
         )
 
-    @cached_property
-    def requests(self) -> MemoryRequests:
-        return MemoryRequests(
-            self,
-            self.remembering,
-            self.acting,
-            self.forgotten,
-            self.turn_texts,
-            lambda chat_id: self.zone_of(chat_id),
-        )
-
-    @cached_property
-    def upkeep(self) -> DayUpkeep:
-        from dispatcher.memory.session_summary import SummaryWriter
-
-        return DayUpkeep(
-            self,
-            self._day_turns,
-            self.remembering,
-            self.forgotten,
-            self._read_release,
-            self._writer or SummaryWriter(self.settings),
-        )
-
-    @cached_property
-    def _reader(self) -> ContextReader:
-        return ContextReader(self, self.remembering, self._day_turns, lambda chat: self.zone_of(chat), self._counting)
-
     # Opening and closing.
 
     def open(self) -> None:
@@ -203,7 +177,7 @@ class DayMemory(DayStores):
 
     def renew(self) -> None:
         """Drop everything that was read or searched so far. Running reads finish with what they started with."""
-        for name in ("remembering", "recall", "_day_turns", "turn_texts", "acting", "requests", "upkeep", "_reader"):
+        for name in ("remembering", "recall", "day_turns", "turn_texts", "acting"):
             self.__dict__.pop(name, None)  # each is built on the ones before it
         self.embedder.renew()
         self.disconnect()
@@ -223,7 +197,7 @@ class DayMemory(DayStores):
 
     def items(self, chat_id: str) -> DayItems | None:
         """The chat's turns of the day, and summaries that became searchable; the same object until something changes."""
-        return self._day_turns.today(chat_id).items
+        return self.day_turns.today(chat_id).items
 
     def search(self, release: OpenRelease | None, query: Query) -> Recalled:
         """Hits of the release, if there is one, and of the query's day."""

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
-from zoneinfo import ZoneInfo
 
-from dispatcher.memory.day.stores import DayStores
-from dispatcher.memory.tombstones import Forgotten
 from shared.turns.records import Task, Tombstone
 
 if TYPE_CHECKING:
+    from dispatcher.memory.day.memory import DayMemory
     from dispatcher.memory.store.memories import Memory
-    from dispatcher.memory.typed.acting_on_tags import Acted, TagActing
+    from dispatcher.memory.typed.acting_on_tags import Acted
     from dispatcher.memory.typed.actions import Outcome
-    from dispatcher.memory.typed.memories import Remembering
     from dispatcher.memory.typed.pages import MemoryEntry, MemoryPage
     from dispatcher.memory.typed.tags import AnswerTags
-    from dispatcher.memory.withholding import TurnTexts
 
 
 def owner_task(chat_id: str) -> Task:
@@ -29,29 +25,20 @@ def owner_task(chat_id: str) -> Task:
 class MemoryRequests:
     """Thread-safe. StoreUnavailable if a request cannot be carried out now."""
 
-    def __init__(
-        self,
-        stores: DayStores,
-        remembering: Remembering,
-        acting: TagActing,
-        forgotten: Forgotten,
-        texts: TurnTexts,
-        zone_of: Callable[[str], ZoneInfo],
-    ) -> None:
-        self._stores, self._remembering, self._acting = stores, remembering, acting
-        self._forgotten, self._texts, self._zone_of = forgotten, texts, zone_of
+    def __init__(self, day: DayMemory) -> None:
+        self._day = day
 
     def act(self, answer: AnswerTags) -> Acted:
         """Act on an answer's tags, each once. Tags of an erased exchange are ignored."""
         from dispatcher.memory.typed.acting_on_tags import Acted
 
         acted, task = Acted(), answer.task
-        if not self._forgotten.erased(task, answer.said_at):
-            acted = self._acting.on_tags(answer)
-        if self._forgotten.erased(task, answer.said_at):  # before, or meanwhile
+        if not self._day.forgotten.erased(task, answer.said_at):
+            acted = self._day.acting.on_tags(answer)
+        if self._day.forgotten.erased(task, answer.said_at):  # before, or meanwhile
             self._forget_made_by(task)
         if acted.forgotten:
-            self._stores.forget_copies(task.chat_id, acted.forgotten)
+            self._day.forget_copies(task.chat_id, acted.forgotten)
         return acted
 
     def act_later(self, record: dict[str, Any]) -> Acted:
@@ -64,33 +51,33 @@ class MemoryRequests:
         """All memories of a chat with their numbers."""
         from dispatcher.memory.typed.text import listing
 
-        known = self._remembering.of_chat(chat_id)
-        return listing(known.shown, now, self._zone_of(chat_id), known.successors)
+        known = self._day.remembering.of_chat(chat_id)
+        return listing(known.shown, now, self._day.zone_of(chat_id), known.successors)
 
     def page(self, chat_id: str, number: int, now: float) -> MemoryPage:
         """A page of that list."""
         from dispatcher.memory.typed.pages import memory_page
 
-        return memory_page(self._remembering.of_chat(chat_id), number, now, self._zone_of(chat_id))
+        return memory_page(self._day.remembering.of_chat(chat_id), number, now, self._day.zone_of(chat_id))
 
     def entry(self, chat_id: str, number: int, now: float) -> MemoryEntry | None:
         """All that is known of one memory; None if the chat has none of that number."""
         from dispatcher.memory.typed.actions import sources_of
         from dispatcher.memory.typed.pages import memory_entry
 
-        known = self._remembering.of_chat(chat_id)
+        known = self._day.remembering.of_chat(chat_id)
         memory = next((one for one in known.shown if one.number == number), None)
         if memory is None:
             return None
-        turns = self._texts.read(chat_id, sources_of(memory)).values()
-        sources = sorted((one for one in turns if not self._forgotten.covers(one)), key=lambda turn: turn.timestamp)
-        return memory_entry(known, memory, sources, now, self._zone_of(chat_id))
+        turns = self._day.turn_texts.read(chat_id, sources_of(memory)).values()
+        sources = sorted((one for one in turns if not self._day.forgotten.covers(one)), key=lambda turn: turn.timestamp)
+        return memory_entry(known, memory, sources, now, self._day.zone_of(chat_id))
 
     def made_of(self, chat_id: str, turn_ids: Collection[str] | None) -> list[Memory]:
         """The memories that come from these turns and no others; of None all."""
         from dispatcher.memory.typed.actions import sources_of
 
-        every = self._remembering.of_chat(chat_id).shown
+        every = self._day.remembering.of_chat(chat_id).shown
         return [one for one in every if turn_ids is None or (sources_of(one) and set(sources_of(one)) <= set(turn_ids))]
 
     def forget_turns(self, tombstone: Tombstone, made_before: float | None) -> None:
@@ -100,7 +87,7 @@ class MemoryRequests:
         """
         from dispatcher.memory.typed.actions import sources_of
 
-        chat_id, memories = tombstone.chat_id, self._stores.memories
+        chat_id, memories = tombstone.chat_id, self._day.memories
         with memories.transaction() as connection:
             for one in memories.list(chat_id, connection=connection):
                 sources = sources_of(one)
@@ -110,22 +97,22 @@ class MemoryRequests:
                     memories.delete(chat_id, one.memory_id, connection=connection)
                 elif len(left) < len(sources):
                     memories.change(chat_id, one.memory_id, connection=connection, source_turn=" ".join(left))
-        times = self._stores.turns.times(chat_id)
-        self._stores.forget_copies(chat_id, [turn for turn, at in times.items() if tombstone.reaches(turn, at)])
+        times = self._day.turns.times(chat_id)
+        self._day.forget_copies(chat_id, [turn for turn, at in times.items() if tombstone.reaches(turn, at)])
 
     def forget_number(self, task: Task, number: int, now: float) -> Outcome:
         """`/memory forget N`, including the day's copies of the turns."""
-        outcome = self._acting.forget(task, number, now)
-        self._stores.forget_copies(task.chat_id, outcome.forgotten)
+        outcome = self._day.acting.forget(task, number, now)
+        self._day.forget_copies(task.chat_id, outcome.forgotten)
         return outcome
 
     def _forget_made_by(self, task: Task) -> None:
         """Remove from the store what the tags of a task created."""
-        memories = self._stores.memories
+        memories = self._day.memories
         for memory in memories.list(task.chat_id):
             if f"{task.task_id}:user" in (memory.source_turn or "").split():
                 memories.delete(task.chat_id, memory.memory_id)
-        for one in list(self._stores.schedules.every(task.chat_id)):
+        for one in list(self._day.schedules.every(task.chat_id)):
             if one.source_turn == f"{task.task_id}:user":
-                self._stores.schedules.remove(task.chat_id, one.number)
-        self._stores.actions.remove_task(task.chat_id, task.task_id)
+                self._day.schedules.remove(task.chat_id, one.number)
+        self._day.actions.remove_task(task.chat_id, task.task_id)

@@ -6,14 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from dispatcher.memory.day.stores import DayStores
-from dispatcher.memory.tombstones import Forgotten
 from shared.turns.records import Turn
 
 if TYPE_CHECKING:
+    from dispatcher.memory.day.memory import DayMemory
     from dispatcher.memory.session_summary import SummaryWriter
-    from dispatcher.memory.today import DayTurns
-    from dispatcher.memory.typed.memories import Remembering
     from dispatcher.releases.served import ReadRelease
 
 #: How long the record of an action is stored: as long as its task may be repeated. Seconds.
@@ -25,56 +22,48 @@ MEMORIES_AT_ONCE = 8
 class DayUpkeep:
     """Thread-safe. StoreUnavailable if the store cannot be reached; every method may be repeated."""
 
-    def __init__(
-        self,
-        stores: DayStores,
-        day_turns: DayTurns,
-        remembering: Remembering,
-        forgotten: Forgotten,
-        read_release: ReadRelease,
-        writer: SummaryWriter,
-    ) -> None:
-        self._stores, self._day_turns, self._remembering, self._forgotten = stores, day_turns, remembering, forgotten
-        self._read_release, self._writer = read_release, writer
+    def __init__(self, day: DayMemory, read_release: ReadRelease, writer: SummaryWriter | None) -> None:
+        self._day, self._read_release, self._writer = day, read_release, writer
 
     def store_turns(self, turns: Sequence[Turn]) -> None:
         """Store turns in the day store, without those that are forgotten, even meanwhile; their vectors come later, by `embed_missing`."""
-        remaining = [turn for turn in turns if not self._forgotten.covers(turn)]
-        self._day_turns.store(remaining)
+        remaining = [turn for turn in turns if not self._day.forgotten.covers(turn)]
+        self._day.day_turns.store(remaining)
         for turn in remaining:
-            if self._forgotten.covers(turn):
-                self._stores.forget_copies(turn.chat_id, [turn.turn_id])
+            if self._day.forgotten.covers(turn):
+                self._day.forget_copies(turn.chat_id, [turn.turn_id])
 
     def embed_missing(self, limit: int, may_go_on: Callable[[], bool] = lambda: True) -> None:
         """Embed what has no vector of the current model, some at a time, as long as `may_go_on`."""
         for _ in range(0, limit, MEMORIES_AT_ONCE):
             if not may_go_on():
                 return
-            if not self._remembering.embed_missing(MEMORIES_AT_ONCE):
+            if not self._day.remembering.embed_missing(MEMORIES_AT_ONCE):
                 break
-        self._day_turns.embed_missing(limit, may_go_on)
+        self._day.day_turns.embed_missing(limit, may_go_on)
 
     def summarise_session(self, chat_id: str, session: str, turns: Sequence[Turn]) -> None:
         """Store the session's summary, once; it replaces one that was made while the session was still going on."""
+        from dispatcher.memory.session_summary import SummaryWriter
         from dispatcher.memory.store.summaries import SessionSummary
         from shared.text.format import tokens
 
-        text = self._writer.write(turns)
+        text = (self._writer or SummaryWriter(self._day.settings)).write(turns)
         times, turn_ids = [turn.timestamp for turn in turns], tuple(turn.turn_id for turn in turns)
         size = sum(tokens(turn.content) for turn in turns)
-        summaries = self._stores.summaries
+        summaries = self._day.summaries
         summaries.store(
             SessionSummary(chat_id, session, text, min(times), max(times), time.time(), turn_ids, tokens=size)
         )
-        if any(self._forgotten.covers(turn) for turn in turns):  # while it was written
-            self._stores.forget_copies(chat_id, turn_ids)
+        if any(self._day.forgotten.covers(turn) for turn in turns):  # while it was written
+            self._day.forget_copies(chat_id, turn_ids)
             return
         earlier = [one for one in summaries.containing(chat_id, turn_ids[:1]) if one.session == session]
         summaries.remove(chat_id, [one.summary_id for one in earlier if set(one.turn_ids) < set(turn_ids)])
 
     def prune(self, before: float) -> None:
         """Remove older turns that are in the current release, and records of actions whose task cannot be repeated."""
-        self._stores.actions.prune(time.time() - ACTIONS_KEPT_SECONDS)
+        self._day.actions.prune(time.time() - ACTIONS_KEPT_SECONDS)
         with self._read_release() as release:
             if release is not None:
-                self._stores.turns.prune(before, release.holds)
+                self._day.turns.prune(before, release.holds)

@@ -60,11 +60,11 @@ def context_of(day: DayMemory, session: str | None) -> DayContext:
 
 def test_the_day_is_read_again_only_when_it_changed_and_made_again_only_what_is_new(day: DayMemory) -> None:
     day.upkeep.store_turns([said("t1"), said("t2", session="r"), said("t1", chat="2")])
-    first = day._day_turns.today("1")
-    assert day._day_turns.today("1") is first
+    first = day.day_turns.today("1")
+    assert day.day_turns.today("1") is first
     assert first.sessions == {"s": {"t1:user"}, "r": {"t2:user"}}
     day.upkeep.store_turns([said("t3"), said("t2", session="r", content="replaced")])
-    second = day._day_turns.today("1")
+    second = day.day_turns.today("1")
     assert [turn.chunk.text for turn in second.items.turns] == [
         "the boiler hums t1",
         "replaced t2",
@@ -74,7 +74,7 @@ def test_the_day_is_read_again_only_when_it_changed_and_made_again_only_what_is_
     assert kept == [True, False]
     assert second.sessions["s"] == {"t1:user", "t3:user"}
     day.turns.remove("1", ["t1:user"])
-    assert [turn.chunk.exchange for turn in day._day_turns.today("1").items.turns] == ["t2", "t3"]
+    assert [turn.chunk.exchange for turn in day.day_turns.today("1").items.turns] == ["t2", "t3"]
     assert context_of(day, "s").known == {"t3:user"}
     assert context_of(day, None).known == frozenset()
 
