@@ -35,7 +35,6 @@ DREAMS = "hcli:mem:dreams"
 
 SELECTION_PREFIX = "hcli:mem:selection:"
 EVENT_PREFIX = "hcli:mem:event:"
-VECTOR_PARTS_PREFIX = "hcli:mem:vectors:part:"
 
 #: Expiries in seconds.
 RESULT_TTL_SECONDS = 86_400
@@ -209,9 +208,9 @@ def vector_release(index: str) -> str:
     return f"hcli:mem:vectors:release:{index}"
 
 
-def vector_part(index: str, chat: str, number: int) -> str:
-    """`chat` is a hash of the chat id."""
-    return f"{VECTOR_PARTS_PREFIX}{index}:{chat}:{number}"
+def vector_part(chat: str, digest: str) -> str:
+    """`chat` is a hash of the chat id, `digest` one of the part's vectors."""
+    return f"hcli:mem:vectors:part:{chat}:{digest}"
 
 
 def vector_alias(index_name: str) -> str:

@@ -24,6 +24,8 @@ from typing import Any, Self
 import pytest
 from redis import Redis
 
+from shared.config.settings import load_settings
+from shared.vectors.redis.index import RedisBuilder
 from tests.support.machine import redis_server
 from tests.support.world import REPOSITORY
 
@@ -74,9 +76,7 @@ def redis8_settings() -> Iterator[dict[str, Any]]:
     try:
         yield {"redis_vectors_url": url, "index_name": name}
     finally:
-        with Redis.from_url(url) as client:
-            for key in client.scan_iter(match=f"hcli:mem:vectors:*:{name}*", count=1000):
-                client.delete(key)
+        RedisBuilder(load_settings(redis_vectors_url=url, index_name=name), 0).sweep([])
 
 
 class FaultyRedis:

@@ -1,21 +1,19 @@
 """Redis 8: the vectors of a release in vector sets that all releases share (sets.py), in place of a file.
 
-By night only rows are sent that the newest release does not have, each request being one that may be made twice. By day nothing is retried,
+By night only rows are sent that no release has, each request being one that may be made twice. By day nothing is retried,
 for the lookup has a deadline. The search is exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import redis
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
 from shared.config.settings import Settings
 from shared.embedding.models import EmbeddingIdentity
@@ -31,7 +29,6 @@ from shared.vectors.on_server import (
     ServedBackend,
     first_line,
     is_left_over,
-    is_ours,
     new_name,
     read_served,
     write_served,
@@ -45,12 +42,6 @@ if TYPE_CHECKING:
 
 
 # ── The Redis that stores vectors: how it is asked, what it must have, and what its errors mean.
-
-
-T = TypeVar("T")
-
-#: How often a request of the night is made.
-ATTEMPTS = 5
 
 
 def connected(settings: Settings, seconds: float) -> redis.Redis:
@@ -79,7 +70,7 @@ def refuse_server(client: redis.Redis) -> None:
 def unavailable(error: redis.RedisError) -> IndexServerUnavailable:
     """What the night says; the client's errors have no address in them, and so no password."""
     reason = f"{type(error).__name__}: {first_line(error)}"
-    if _passes(error):
+    if sets.passes(error):
         return IndexServerUnavailable(
             f"The Redis that stores vectors (REDIS_VECTORS_URL, REDIS_URL if unset) does not answer ({reason}). "
             "Check that it runs and that its address is right, then run the night again."
@@ -88,23 +79,6 @@ def unavailable(error: redis.RedisError) -> IndexServerUnavailable:
         f"The Redis that stores vectors (REDIS_VECTORS_URL, REDIS_URL if unset) refuses a command of the night ({reason}). "
         "Check that it has memory left and that this user has the right, then run the night again."
     )
-
-
-def patiently(call: Callable[[], T]) -> T:
-    """Retry if the connection broke or no answer came in time; only for calls that may be made twice."""
-    again = Retrying(
-        retry=retry_if_exception(_passes),
-        wait=wait_exponential(0.1, max=5.0),
-        stop=stop_after_attempt(ATTEMPTS),
-        reraise=True,
-    )
-    return again(call)
-
-
-def _passes(error: BaseException) -> bool:
-    """Whether a later attempt may succeed. A wrong password will stay wrong, though the client calls it an error of the connection."""
-    passing = isinstance(error, redis.ConnectionError | redis.TimeoutError)
-    return passing and not isinstance(error, redis.AuthenticationError)
 
 
 #: A cosine below which a stored vector is not itself, how far one of its numbers may be off (Redis makes its length 1 again), and the most
@@ -166,51 +140,43 @@ class RedisBuilder:
     def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:  # noqa: ARG002 - the server knows
         served = Served(new_name(self._settings.index_name, self._run), len(corpus), corpus.dimensions)
         with self._client(NIGHT_SECONDS) as client:
-            base = patiently(partial(sets.newest, client, self._is_ours))
-            sets.put(client, served, corpus, base, patiently)
+            sets.put(client, served, corpus)
         write_served(place, served)
 
     def check(self, place: Path, scratch: Path, corpus: Corpus, earlier: Earlier | None = None) -> Checked:  # noqa: ARG002
-        """As in `Builder`: all parts are counted, what this release has brought is compared, and a sample is searched for."""
+        """As in `Builder`: the vectors of all parts are compared with those given, and a sample is searched for."""
         served = read_served(place)
         if (served.vectors, served.dimensions) != (len(corpus), corpus.dimensions):
             raise ReleaseRefused(f"{place} was written for other vectors than these. Run the night again.")
         with self._client(NIGHT_SECONDS) as client:
-            if patiently(partial(sets.state, client, served.name)) != sets.totals(served):
+            if sets.patiently(partial(sets.state, client, served.name)) != sets.totals(served):
                 raise ReleaseRefused(f"Redis has no vectors {served.name}. Run the night again.")
-            listed = patiently(partial(sets.chats_of, client, served.name))
-            _check_parts(client, listed, corpus)
+            listed = sets.patiently(partial(sets.chats_of, client, served.name))
+            if listed.keys() != corpus.chats.keys():
+                raise ReleaseRefused("Redis lists other chats than it was given. Run the night again.")
             for chat_id, parts in listed.items():
-                _check_content(client, served.name, chat_id, parts, corpus)
+                _check_chat(client, chat_id, parts, corpus)
             _check_searches(client, served.name, corpus)
-        return Checked({chat_id: sum(part.count for part in parts) for chat_id, parts in listed.items()})
+        return Checked(corpus.sizes())
 
     def follow(self, place: Path) -> None:
         name = read_served(place).name
         with self._client(NIGHT_SECONDS) as client:
-            if not patiently(partial(sets.follow, client, self._settings.index_name, name)):
+            if not sets.patiently(partial(sets.follow, client, self._settings.index_name, name)):
                 raise ReleaseRefused(f"Redis has no vectors {name}. Run the night again.")
 
     def left_over(self, named: Collection[str], newest: int | None = None) -> list[str]:
         with self._client(NIGHT_SECONDS) as client:
-            return self._left(client, named, newest).names
+            return self._left(client, named, newest)
 
     def sweep(self, named: Collection[str], newest: int | None = None) -> list[str]:
         with self._client(NIGHT_SECONDS) as client:
-            left = self._left(client, named, newest)
-            sets.remove(client, left, self._settings.index_name)
-            return left.names
+            gone = self._left(client, named, newest)
+            sets.remove(client, gone, self._settings.index_name)
+            return gone
 
-    def _left(self, client: redis.Redis, named: Collection[str], newest: int | None) -> sets.Left:
-        ours = self._settings.index_name
-        return sets.left_over(
-            client,
-            lambda name: is_left_over(name, ours, named, newest),
-            lambda name: is_left_over(name, ours, (), newest),
-        )
-
-    def _is_ours(self, name: str) -> bool:
-        return is_ours(name, self._settings.index_name)
+    def _left(self, client: redis.Redis, named: Collection[str], newest: int | None) -> list[str]:
+        return [name for name in sets.releases(client) if is_left_over(name, self._settings.index_name, named, newest)]
 
     @contextmanager
     def _client(self, seconds: float) -> Iterator[redis.Redis]:
@@ -224,36 +190,20 @@ class RedisBuilder:
             client.close()
 
 
-def _check_parts(client: redis.Redis, listed: dict[str, list[sets.Part]], corpus: Corpus) -> None:
-    """The release lists these chats and no others, each as the slices that it consists of, and every part has all of its vectors."""
-    if listed.keys() != corpus.chats.keys():
-        raise ReleaseRefused("Redis lists other chats than it was given. Run the night again.")
-    for chat_id, (ids, vectors) in corpus.chats.items():
-        parts = listed[chat_id]
-        if (
-            sum(part.count for part in parts) != len(ids)
-            or [part for _, part in sets.kept(parts, ids, vectors)] != parts
-        ):
-            raise ReleaseRefused("Redis lists other vectors of a chat than it was given. Run the night again.")
-    wanted = [(part.key(chat_id), part.count) for chat_id, parts in listed.items() for part in parts]
-    counts = patiently(partial(sets.cards, client, [key for key, _ in wanted]))
-    for (key, count), found in zip(wanted, counts, strict=True):
-        if found != count:
-            raise ReleaseRefused(f"Redis has {found} of {count} vectors under {key}. Run the night again.")
-
-
-def _check_content(client: redis.Redis, name: str, chat_id: str, parts: Sequence[sets.Part], corpus: Corpus) -> None:
-    """The parts of a chat that this release has brought are stored as they were given."""
+def _check_chat(client: redis.Redis, chat_id: str, parts: Sequence[sets.Part], corpus: Corpus) -> None:
+    """The release lists the parts that the chat consists of, and each is stored as it was given."""
     ids, vectors = corpus.chats[chat_id]
-    starts = accumulate((part.count for part in parts), initial=0)
-    brought = [(start, part) for start, part in zip(starts, parts, strict=False) if part.index == name]
-    for start, part in brought:
-        rows, key = slice(start, start + part.count), part.key(chat_id)
-        found = patiently(partial(sets.stored, client, key, ids[rows]))
+    if parts != sets.parts_of(ids, vectors):
+        raise ReleaseRefused("Redis lists other vectors of a chat than it was given. Run the night again.")
+    for key, rows in sets.placed(chat_id, parts):
+        count, found = sets.patiently(partial(sets.stored, client, key, ids[rows]))
+        if count != len(found):
+            raise ReleaseRefused(f"Redis has {count} of {len(found)} vectors under {key}. Run the night again.")
         for chunk_id, one, given in zip(ids[rows], found, vectors[rows], strict=True):
             if one is None or one.shape != given.shape or not np.allclose(one, given, rtol=0, atol=ROUNDING):
                 raise ReleaseRefused(
-                    f"Redis has another vector as chunk {chunk_id} under {key} than it was given. Run the night again."
+                    f"Redis has another vector as chunk {chunk_id} than it was given. Remove all of them there "
+                    f"(redis-cli UNLINK {key}), then run the night again."
                 )
 
 
@@ -262,7 +212,7 @@ def _check_searches(client: redis.Redis, name: str, corpus: Corpus) -> None:
     probes = [(chat, row) for chat, (ids, _) in corpus.chats.items() for row in range(0, len(ids), SELF_CHECK_EVERY)]
     for chat_id, row in probes[:: max(1, len(probes) // MOST_PROBED)]:
         ids, vectors = corpus.chats[chat_id]
-        best = patiently(partial(sets.scored, client, name, chat_id, vectors[row], 1))
+        best = sets.patiently(partial(sets.scored, client, name, chat_id, vectors[row], 1))
         if not best or best[0].score < SAME:
             raise ReleaseRefused(f"Redis does not find the vector of chunk {ids[row]}. Run the night again.")
 

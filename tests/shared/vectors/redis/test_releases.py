@@ -54,7 +54,8 @@ def wanted(corpus: Corpus) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sets, "PART_ROWS", 3)
+    monkeypatch.setattr(sets, "PART_ROWS", 4)
+    monkeypatch.setattr(sets, "LEAST_ROWS", 1)
 
 
 @hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -70,11 +71,10 @@ def test_each_release_has_its_corpus(
         for run, (said, removed) in enumerate(history, 1):
             corpus = corpus_of(said)
             name = f"hmem-{run}-{secrets.token_hex(4)}"
-            base = sets.newest(client, lambda one: True)
-            sets.put(client, Served(name, len(corpus), corpus.dimensions), corpus, base, lambda call: call())
+            sets.put(client, Served(name, len(corpus), corpus.dimensions), corpus)
             standing[name] = corpus
             gone = [one for number, one in enumerate(standing) if number in removed]
-            sets.remove(client, sets.left_over(client, gone.__contains__, lambda one: True), "hmem")
+            sets.remove(client, gone, "hmem")
             for one in gone:
                 del standing[one]
             for one, its in standing.items():

@@ -65,7 +65,7 @@ def _as(guarded: Guarded, user: str) -> Settings:
     return load_settings(redis_url=guarded.urls[user])
 
 
-PART, RELEASE, ALIAS = keys.vector_part("i", "c", 0), keys.vector_release("i"), keys.vector_alias("hmem")
+PART, RELEASE, ALIAS = keys.vector_part("c", "d"), keys.vector_release("i"), keys.vector_alias("hmem")
 REFUSED = {
     "dispatcher": [f"VADD {PART} VALUES 1 1 a", f"VREM {PART} a", f"UNLINK {PART}", f"HSET {RELEASE} a b", f"SET {ALIAS} x"],
     "bot": [f"VSIM {PART} VALUES 1 1", f"HGETALL {RELEASE}", f"GET {ALIAS}"],
