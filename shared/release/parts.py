@@ -35,10 +35,10 @@ class Earlier:
     rest_only: bool = False  # the builder is given only what the parts do not hold; `held` is empty
 
 
-def level(rows: int, least: int | None = None) -> int:
-    """0 below `least`, or LEAST_ROWS; then one more each time it grows by FANOUT."""
+def level(rows: int) -> int:
+    """0 below LEAST_ROWS; then one more each time it grows by FANOUT."""
     found = 0
-    while rows >= (least or LEAST_ROWS):
+    while rows >= LEAST_ROWS:
         rows //= FANOUT
         found += 1
     return found

@@ -13,15 +13,13 @@ A chat may have rows in several parts. They are ranked as one: put in the order 
 from __future__ import annotations
 
 import sqlite3
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import orjson
-from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from shared.ranking.question import asks, tells_time
@@ -45,8 +43,6 @@ _COLUMNS = "chunk_ids, speakers, starts, lengths, tokens, said_by, flags, users"
 
 #: Bits of a chunk's flags. One more changes what a part holds: raise LAYOUT (lexical.py), else parts of earlier nights keep it 0.
 ASKS, TIMED = 1, 2
-#: Bytes of chats in memory. An item takes 150 or more: so some 200,000 items, 300 chats of 600, stay at hand.
-CACHE_BYTES = 32_000_000
 #: Bytes of an id beside its characters (a Python string), and of what holds it.
 _ID_BYTES = 57
 
@@ -286,23 +282,3 @@ def _own_items(connection: sqlite3.Connection, chat_id: str) -> int:
         return -1
     sums = np.bincount(ordinals, counts, minlength=len(own))
     return len(own) if np.array_equal(sums, items.tokens) else -1
-
-
-class ChatCache:
-    """The chats asked for last, up to a number of bytes; one that is larger than that is kept alone. May be used from several threads."""
-
-    def __init__(self, read: Callable[[str], ChatItems | None], limit: int = CACHE_BYTES) -> None:
-        self._read = read
-        self._kept: LRUCache[str, ChatItems] = LRUCache(limit, getsizeof=lambda items: min(items.nbytes, limit))
-        self._lock = threading.Lock()
-
-    def get(self, chat_id: str) -> ChatItems | None:
-        with self._lock:
-            kept = self._kept.get(chat_id)
-        if kept is not None:
-            return kept
-        items = self._read(chat_id)
-        if items is None:
-            return None
-        with self._lock:
-            return self._kept.setdefault(chat_id, items)  # another thread may have been quicker

@@ -14,7 +14,6 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from shared.ranking.scoring import Posting
     from shared.ranking.tokeniser import Tokeniser
     from shared.release.parts import Earlier
-    from shared.search.chat_items import ChatCache, ChatItems
+    from shared.search.chat_items import ChatItems
 
 #: Raise it when a part is laid out in another way, or would hold other rows of the same chunks.
 LAYOUT = 5
@@ -46,6 +45,8 @@ CREATE INDEX chunks_by_exchange ON chunks (chat_id, exchange, role, passage);
 """
 
 
+#: Bytes of chats in memory; one that is larger is kept alone. An item takes 150 or more: so some 200,000 items, 300 chats of 600, stay at hand.
+ITEM_BYTES = 32_000_000
 #: Ids in one statement; SQLite takes 32,766.
 IDS_AT_ONCE = 1000
 #: Chunks that are kept once they were read: a chat's best ones come again from question to question. One takes a kilobyte beside its text.
@@ -144,14 +145,6 @@ def check(place: Path, chunks_per_chat: Mapping[str, int], earlier: Earlier | No
     return dict(found)
 
 
-@dataclass(frozen=True)
-class Ranked:
-    """The tokeniser of questions, and the chats in memory."""
-
-    tokeniser: Tokeniser
-    cache: ChatCache
-
-
 class LexicalIndex:
     """Reader of one release's `lexical/`, or of one part. May be used from several threads."""
 
@@ -161,7 +154,8 @@ class LexicalIndex:
             raise sqlite3.OperationalError(f"{place} holds no part")
         self._connections = [open_closed(path) for path in paths]
         self._lock = threading.Lock()
-        self._ranked: Ranked | None = None
+        self._tokeniser: Tokeniser | None = None
+        self._items: LRUCache[str, ChatItems] = LRUCache(ITEM_BYTES, getsizeof=lambda one: min(one.nbytes, ITEM_BYTES))
         self._kept: LRUCache[str, Chunk] = LRUCache(CHUNKS_KEPT)
         self._keeping = threading.Lock()
 
@@ -171,16 +165,25 @@ class LexicalIndex:
         with self._lock:
             for connection in self._connections:
                 connection.close()
-            if self._ranked:
-                self._ranked.tokeniser.close()
+            if self._tokeniser:
+                self._tokeniser.close()
 
     def items(self, chat_id: str) -> ChatItems | None:
         """The chat's items, kept in memory from the first time on; None for an unknown chat."""
-        return self._ranking().cache.get(chat_id)
+        with self._keeping:
+            kept = self._items.get(chat_id)
+        if kept is not None or (read := self._read_items(chat_id)) is None:
+            return kept
+        with self._keeping:
+            return self._items.setdefault(chat_id, read)  # another thread may have been quicker
 
     def terms(self, words: Sequence[str]) -> list[str]:
         """What is looked for, given the words of a question."""
-        return self._ranking().tokeniser.terms(" ".join(query_terms(words)))
+        from shared.ranking.tokeniser import Tokeniser  # late: numpy is slow to load
+
+        with self._lock:
+            tokeniser = self._tokeniser = self._tokeniser or Tokeniser()
+        return tokeniser.terms(" ".join(query_terms(words)))
 
     def postings(self, items: ChatItems, terms: Sequence[str]) -> dict[str, Posting]:
         """Where these terms stand in a chat, those that do."""
@@ -216,16 +219,6 @@ class LexicalIndex:
             turn_id, _, passage = items.chunk_ids[at].rpartition("#")
             if passage == "1":
                 yield turn_id
-
-    def _ranking(self) -> Ranked:
-        """What ranking needs beside the file; made when somebody asks, since numpy is slow to load."""
-        with self._lock:
-            if self._ranked is None:
-                from shared.ranking.tokeniser import Tokeniser
-                from shared.search.chat_items import ChatCache
-
-                self._ranked = Ranked(Tokeniser(), ChatCache(self._read_items))
-            return self._ranked
 
     def _read_items(self, chat_id: str) -> ChatItems | None:
         from shared.search.chat_items import chat_items, read_rows

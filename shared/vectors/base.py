@@ -18,71 +18,47 @@ if TYPE_CHECKING:
     from shared.release.parts import Earlier
 
 
-class MemoryBackend(Protocol):
-    """Vector search in one release. The chat id is required: every search is limited to one chat."""
-
-    def search(self, query: str, chat_id: str, k: int) -> list[Match]:
-        """The chat's nearest chunks, best first; score is the cosine similarity. Empty for an unknown chat."""
-        ...
-
-    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
-        """Cosine similarity of each of these chunks, shape (n,); NaN if the chat's index has no vector for it, or cannot compare it."""
-        ...
-
-    def vector(self, query: str) -> Vectors | None:
-        """The question's unit vector, shape (dimensions,), embedded like the release, once for all methods; None if no index is open."""
-        ...
-
-    def centre(self, chat_id: str) -> Vectors | None:
-        """What the vectors of a chat in this release, and questions to it, are without (shared/embedding/centring.py); None if it has none here."""
-        ...
-
-    def is_available(self) -> bool:
-        """Whether a search is possible; `why_not` says what is missing."""
-        ...
-
-    @property
-    def why_not(self) -> str | None: ...
-
-    def open(self) -> None:
-        """Do the slow work (imports, loading a model, opening files) before the first search. Never raises: see `why_not`."""
-        ...
-
-    def close(self) -> None: ...
-
-
-class NullBackend:
-    """No vectors: keyword search and summaries still work. `why` says why there are none."""
+class MemoryBackend:
+    """Vector search in one release. The chat id is required: every search is limited to one chat. This one has no vectors; `why` says why."""
 
     def __init__(self, why: str) -> None:
-        self._why = why
+        self._why: str | None = why
 
     def search(self, query: str, chat_id: str, k: int) -> list[Match]:  # noqa: ARG002 - the interface's signature
+        """The chat's nearest chunks, best first; score is the cosine similarity. Empty for an unknown chat."""
         return []
 
     def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:  # noqa: ARG002
+        """Cosine similarity of each of these chunks, shape (n,); NaN if the chat's index has no vector for it, or cannot compare it."""
         import numpy as np  # late: a day without vectors does without it
 
         return np.full(len(chunk_ids), np.nan, dtype=np.float32)
 
     def vector(self, query: str) -> Vectors | None:  # noqa: ARG002
+        """The question's unit vector, shape (dimensions,), embedded like the release, once for all methods; None if no index is open."""
         return None
 
     def centre(self, chat_id: str) -> Vectors | None:  # noqa: ARG002
+        """What the vectors of a chat in this release, and questions to it, are without (shared/embedding/centring.py); None if it has none here."""
         return None
 
     def is_available(self) -> bool:
-        return False
+        """Whether a search is possible; `why_not` says what is missing."""
+        return self._why is None
 
     @property
     def why_not(self) -> str | None:
         return self._why
 
     def open(self) -> None:
-        """Nothing to open."""
+        """Do the slow work (imports, loading a model, opening files) before the first search. Never raises: see `why_not`."""
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Give back what was opened."""
+
+
+class NullBackend(MemoryBackend):
+    """No vectors: keyword search and summaries still work."""
 
 
 @dataclass(frozen=True)

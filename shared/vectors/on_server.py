@@ -36,8 +36,6 @@ T = TypeVar("T")
 
 #: Seconds that a server has for one answer by day, and by night, where thousands of rows go in one request.
 DAY_SECONDS, NIGHT_SECONDS = 2.0, 60.0
-#: Every k-th vector must find itself after building.
-SELF_CHECK_EVERY = 50
 
 
 @dataclass(frozen=True)

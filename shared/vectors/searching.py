@@ -18,7 +18,7 @@ from shared.embedding.models import Embedder, EmbeddingIdentity
 from shared.embedding.open import open_embedder
 from shared.errors import HmemError
 from shared.ranking.question import Match
-from shared.vectors.base import how_to_install
+from shared.vectors.base import MemoryBackend, how_to_install
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
@@ -118,15 +118,15 @@ def _why_not(embedder: Embedder, indexed_with: EmbeddingIdentity) -> str | None:
     return None
 
 
-class AskingBackend(ABC):
+class AskingBackend(MemoryBackend, ABC):
     """A backend of one release that embeds questions. `open` is slow and belongs in the background."""
 
     name: ClassVar[str]
 
     def __init__(self, settings: Settings, release: Path, indexed_with: EmbeddingIdentity | None) -> None:
+        super().__init__("the vector index is still being opened")
         self._settings, self._release, self._indexed_with = settings, release, indexed_with
         self._asker: Asker | None = None
-        self._why: str | None = "the vector index is still being opened"
         self._lock = threading.Lock()
         self._chats: ChatTable | None = None
 
@@ -159,10 +159,8 @@ class AskingBackend(ABC):
 
     def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
         """As in `MemoryBackend`."""
-        import numpy as np
-
         found = self._asked(query, chat_id, lambda vector: self._compared(vector, chat_id, chunk_ids))
-        return np.full(len(chunk_ids), np.nan, dtype=np.float32) if found is None else found
+        return super().similarities(query, chat_id, chunk_ids) if found is None else found
 
     def _asked(self, query: str, chat_id: str, ask: Callable[[Vectors], T]) -> T | None:
         """What the index answers to the vector of a question, as it is compared with those of a chat; None while it is closed."""
@@ -184,13 +182,6 @@ class AskingBackend(ABC):
         import numpy as np
 
         return np.frombuffer(stored, "<f4")
-
-    @property
-    def why_not(self) -> str | None:
-        return self._why
-
-    def is_available(self) -> bool:
-        return self._why is None
 
     def open(self) -> None:
         with self._lock:

@@ -108,27 +108,15 @@ class LanceIndex:
 
     def nearest(self, vector: Vectors, chat_id: str, k: int) -> list[Match]:
         """The chat's k most similar rows, best first."""
-        if k < 1 or (query := self._query(vector, chat_id)) is None:
+        chat = self.chats.get(chat_id)
+        if k < 1 or self.table is None or chat is None or not chat.count:
             return []
+        query = self.table.search(vector, vector_column_name="vector").distance_type("cosine")
+        query = query.where(f"chat = {chat.number}", prefilter=True)
         found = query.limit(k).select(["chat_id", "chunk_id", "_distance"]).to_arrow().to_pydict()
         if any(owner != chat_id for owner in found["chat_id"]):
             raise refused(self._place, "has a row that does not fit its chat")
         return [Match(one, 1.0 - distance) for one, distance in zip(found["chunk_id"], found["_distance"], strict=True)]
-
-    def best(self, vectors: Vectors, chat_id: str) -> list[float]:
-        """Of each of these vectors the score of the chat's most similar row: in one search, which takes a tenth of the time of many."""
-        if not len(vectors) or (query := self._query(list(vectors), chat_id)) is None:
-            return []
-        found = query.limit(1).select(["_distance"]).to_arrow()
-        return [1.0 - distance for distance in found["_distance"].to_pylist()]
-
-    def _query(self, vector: Any, chat_id: str) -> Any:
-        """None where the chat has no rows."""
-        chat = self.chats.get(chat_id)
-        if self.table is None or chat is None or not chat.count:
-            return None
-        query = self.table.search(vector, vector_column_name="vector").distance_type("cosine")
-        return query.where(f"chat = {chat.number}", prefilter=True)
 
     def chat(self, chat_id: str) -> ChatVectors | None:
         """A chat's vectors, from memory if it was asked lately; None for an unknown chat."""

@@ -32,7 +32,7 @@ from shared.release.parts import Earlier
 from shared.turns.message_origin import is_group
 from shared.vectors import on_server
 from shared.vectors.base import Checked, Corpus, VectorIndex, refuse_without_library
-from shared.vectors.on_server import SELF_CHECK_EVERY, Served, ServedBackend, is_left_over, read_served
+from shared.vectors.on_server import Served, ServedBackend, is_left_over, read_served
 from shared.vectors.qdrant.server import NoAnswer, SharedClient, answered, client_of, patiently
 from shared.vectors.qdrant.settings import QdrantSettings
 
@@ -52,6 +52,8 @@ CONFLICT = 409
 CHAT_LINKS = 16
 #: Of a request that writes points; Qdrant takes 32 MB. A number of a vector is about 20 characters, 22 with what stands between them.
 REQUEST_BYTES, NUMBER_BYTES, POINT_BYTES = 8_000_000, 22, 300
+#: Every k-th vector must find itself after building.
+SELF_CHECK_EVERY = 50
 #: Searches in one request of the proof.
 ASKED_AT_ONCE = 100
 #: Cosine distance up to which two vectors are the same, and how far two times may be apart that were written as one.

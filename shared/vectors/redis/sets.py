@@ -233,14 +233,14 @@ def scored(client: redis.Redis, name: str, chat_id: str, vector: Vectors, k: int
     return sorted(found, key=lambda match: -match.score)[:k]
 
 
-def stored(client: redis.Redis, key: str, ids: Sequence[str]) -> tuple[int, list[Vectors | None]]:
-    """How many vectors a set has, and those of these chunks as they are; None for one that is not in it, or is rounded."""
+def stored(client: redis.Redis, key: str, ids: Sequence[str]) -> tuple[int, list[bytes]]:
+    """How many vectors a set has, and the bytes (float32) of these chunks'; none of one that is not in it, or is rounded."""
     with client.pipeline(transaction=False) as pipe:
         _ask(pipe, "VCARD", key)
         for chunk_id in ids:
             _ask(pipe, "VEMB", key, chunk_id, "RAW")
         count, *answers = pipe.execute()
-    return count, [np.frombuffer(one[1], "<f4") if one and one[0] == b"f32" else None for one in answers]
+    return count, [one[1] if one and one[0] == b"f32" else b"" for one in answers]
 
 
 def follow(client: redis.Redis, index_name: str, name: str) -> bool:

@@ -78,7 +78,6 @@ def test_what_redis_has_lost_is_sent_again(settings: Settings, looking: Redis, t
         ("HGETALL", "-LOADING Redis is loading the dataset in memory"),
         ("VCARD", "hang"),
         ("VEMB", "drop"),
-        ("VSIM", "drop"),
     ],
 )
 def test_a_broken_connection_does_not_end_the_night(
@@ -113,7 +112,7 @@ def test_a_server_that_does_not_take_it_is_named(
     told: str,
     attempts: int,
 ) -> None:
-    monkeypatch.setattr(redis_index, "ATTEMPTS", 2)
+    monkeypatch.setattr(sets, "ATTEMPTS", 2)
     proxy.all_faults = fault
     with pytest.raises(IndexServerUnavailable, match=f"REDIS_VECTORS_URL.*{told}"):
         RedisBuilder(settings, 1).build(tmp_path / REDIS, corpus_of(one=3))
