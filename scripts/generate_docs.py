@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-import textwrap
 from collections.abc import Callable, Iterator
-from enum import Enum
 from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
@@ -54,18 +52,15 @@ def escaped(cell: str) -> str:
 
 
 def commands() -> str:
-    """Every command of both programs, with its arguments and options."""
+    """Every command of both programs, with what it does."""
     blocks = [
-        "`--help` after any command prints the same. `--json` prints one JSON document on standard output in place of text. A chat id\n"
+        "Arguments and options: `--help` after the command. `--json` prints one JSON document on standard output in place of text. A chat id\n"
         "below zero needs `--` ahead of it, or `--chat=-100`. Each command ends with 0, or with one of the [exit codes](exit-codes.md).\n"
         "The scripts of the checkout: [CONTRIBUTING.md](../CONTRIBUTING.md#scripts).",
     ]
     for name, where in (("hmem", "of the day host"), ("hmem-night", "of the night host")):
-        found = all_commands()[name]
-        rows = [(f"[`{path}`](#{anchor(path)})", summary(command.help)) for path, command in found]
+        rows = [(f"`{path}`", summary(command.help)) for path, command in all_commands()[name]]
         blocks += [f"## Commands {where}", table(("command", "what it does"), *rows)]
-        for path, command in found:
-            blocks += [f"### {path}", *described(path, command)]
     return page("Commands", "the typer apps in dispatcher/cli and nightly/cli", *blocks)
 
 
@@ -85,50 +80,8 @@ def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield from leaves(below, f"{name} {short}")
 
 
-def described(path: str, command: Any) -> Iterator[str]:
-    shown = [one for one in command.params if not one.hidden]
-    arguments = [one for one in shown if one.param_type_name == "argument"]
-    words = [path, *map(placeholder, arguments), *(["[OPTIONS]"] if len(arguments) < len(shown) else [])]
-    yield f"```\n{' '.join(words)}\n```"
-    yield wrapped(one_line(command.help))
-    if shown:
-        yield table(("argument or option", "default", "meaning"), *map(parameter_row, shown))
-
-
-def placeholder(argument: Any) -> str:
-    name = str(argument.metavar or argument.name.upper() + ("…" if argument.nargs == -1 else ""))
-    return name if argument.required or name.startswith("[") else f"[{name}]"
-
-
-def parameter_row(one: Any) -> tuple[str, str, str]:
-    choices = getattr(one.type_descriptor, "choices", None)
-    values = [getattr(choice, "value", choice) for choice in choices or ()]  # an Enum's, or those of a Literal
-    meaning = one_line(one.help) + (f" One of {', '.join(f'`{value}`' for value in values)}." if values else "")
-    if one.param_type_name == "argument":
-        return f"`{re.sub(r'[][]', '', placeholder(one))}`", "" if one.required else "optional", meaning
-    names = ", ".join(f"`{name}`" for name in one.opts)
-    if one.required:
-        return names, "required", meaning
-    default = one.default.value if isinstance(one.default, Enum) else one.default
-    plain = default is None or default is False or default == ""
-    return names, "" if plain else f"`{default:g}`" if isinstance(default, float) else f"`{default}`", meaning
-
-
 def summary(text: str | None) -> str:
-    return one_line((text or "").partition("\n\n")[0])
-
-
-def one_line(text: str | None) -> str:
-    return " ".join((text or "").split())
-
-
-def wrapped(text: str) -> str:
-    """Lines of Markdown; a table stays as it is."""
-    lines = [
-        line if line.startswith("|") else textwrap.fill(line, 140, break_long_words=False, break_on_hyphens=False)
-        for line in text.splitlines()
-    ]
-    return "\n".join(lines)
+    return marked(" ".join((text or "").partition("\n\n")[0].split()))
 
 
 def marked(text: str) -> str:
