@@ -181,7 +181,9 @@ def _run_apart(command: str, zone: ZoneInfo) -> None:
 @app.command()
 def status(
     json: Json = False,
-    chats: Annotated[bool, typer.Option("--chats", help="Also show the last night's ledger for each chat.")] = False,
+    chats: Annotated[
+        bool, typer.Option("--chats", help="Also show the ledger for each chat, of the last night or of that of --run.")
+    ] = False,
     nights: Annotated[
         int | None, typer.Option(min=1, help="Only so many of the newest nights; default: 10, with --json all.")
     ] = None,
@@ -204,7 +206,7 @@ def status(
         for night in shown:
             typer.echo("\n".join(night_lines(night, settings.timezone)))
         if chats:
-            print_chats(read_nights(settings))
+            print_chats(read_nights(settings) if run is None else shown)
     end_with(condition(settings.hmem_night_dir))
 
 

@@ -94,6 +94,11 @@ def night_lines(night: Mapping[str, Any], zone: ZoneInfo) -> list[str]:
     lines = [f"{zoned_text(summary['finished_at'], zone)}  {sentence(summary)}"]
     if ledger:
         lines.append(f"  {ledger}")
+    if (gate := summary.get("gate") or {}).get("questions"):
+        before = f"{gate['found_before']} in the release before"
+        lines.append(f"  recall check: {gate['found_now']} of {gate['questions']} questions found ({before})")
+    if seconds := summary.get("seconds"):
+        lines.append("  took: " + ", ".join(f"{step} {taken:.2f} s" for step, taken in seconds.items()))
     if failed and failed["at"] >= summary["finished_at"]:
         lines.append(f"  alarm at {_stop(failed, zone)}")
     elif failed:

@@ -11,6 +11,8 @@ from zoneinfo import ZoneInfo
 #: Characters of one token, on average, in English with this kind of model. An estimate, used for budgets only.
 CHARACTERS_PER_TOKEN = 4
 
+#: Bars of a `sparkline`, the lowest first.
+BARS = "▁▂▃▄▅▆▇█"
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -82,6 +84,12 @@ def rough_duration(seconds: float) -> str:
         if seconds >= 2 * unit:
             return f"{seconds / unit:.0f} {name}"
     return f"{seconds:.0f} s"
+
+
+def sparkline(values: Sequence[float | None]) -> str:
+    """One bar for each value, the largest the highest; a space for an unknown one."""
+    most = max((value for value in values if value is not None), default=0.0) or 1.0
+    return "".join(" " if value is None else BARS[round(value / most * (len(BARS) - 1))] for value in values)
 
 
 def fitting(lines: Sequence[str], characters: int, *, newest: bool) -> list[str]:

@@ -11,8 +11,8 @@ import hmac
 import json
 import re
 import unicodedata
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Self, cast
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal, Self
 
 from shared.wire.json import RecordRefused, dumps, loads_object, text_of
 
@@ -25,7 +25,6 @@ APPROVAL_BYTES = 64 << 10
 
 #: `nobody`: no answer in time; `stopped`: the dispatcher or the answer ended first; `failed`: it could not be asked, or not be recorded.
 Verdict = Literal["allowed", "denied", "nobody", "stopped", "failed"]
-VERDICTS = ("allowed", "denied", "nobody", "stopped", "failed")
 _ID = re.compile(r"[0-9a-f]{20}")
 #: Letters, marks and symbols that show nothing (Unicode's Default_Ignorable_Code_Point, and the blank of Braille); blanks that hide what follows.
 _SHOW_NOTHING = re.compile(
@@ -39,34 +38,48 @@ def is_approval_id(text: str) -> bool:
 
 
 @dataclass(frozen=True)
-class ToolDecision:
+class _Signed:
+    """`kind`: the word before what is signed. Whatever is not as its signer wrote it has another signature."""
+
+    kind: ClassVar[str]
+
+    def to_json(self, key: str, approval_id: str) -> bytes:
+        return dumps({**vars(self), "hmac": self._signature(key, approval_id)})
+
+    @classmethod
+    def verified(cls, key: str, approval_id: str, raw: bytes) -> Self:
+        """What was signed under this id; RecordRefused for anything else."""
+        if len(raw) > APPROVAL_BYTES:
+            raise RecordRefused(f"{len(raw)} bytes are too many")
+        record = loads_object(raw)
+        made = cls(**{one.name: record.get(one.name) for one in fields(cls)})
+        given = text_of(record, "hmac").encode("utf-8", "surrogatepass")
+        if not hmac.compare_digest(made._signature(key, approval_id).encode(), given):
+            raise RecordRefused("its signature is wrong")
+        return made
+
+    def _signature(self, key: str, approval_id: str) -> str:
+        message = f"{self.kind}:{json.dumps([approval_id, vars(self)], sort_keys=True)}"
+        return hmac.new(key.encode("utf-8"), message.encode("ascii"), hashlib.sha256).hexdigest()
+
+
+@dataclass(frozen=True)
+class ToolDecision(_Signed):
     """Who decided what; `user_id` and `name` are "" where nobody did."""
 
+    kind = "approval"
     verdict: Verdict
     chat_id: str
     user_id: str = ""
     name: str = ""
 
-    def to_json(self, key: str, approval_id: str) -> bytes:
-        return dumps({**vars(self), "hmac": _signature(key, "approval", approval_id, self)})
-
-    @classmethod
-    def verified(cls, key: str, approval_id: str, raw: bytes) -> Self:
-        """The decision that was signed for this question; RecordRefused for anything else."""
-        record = _read(raw)
-        verdict, chat_id, user_id, name = (text_of(record, one) for one in ("verdict", "chat_id", "user_id", "name"))
-        if verdict not in VERDICTS:
-            raise RecordRefused("it is not a decision")
-        made = cls(cast(Verdict, verdict), chat_id, user_id, name)
-        _check(record, _signature(key, "approval", approval_id, made))
-        return made
-
 
 @dataclass(frozen=True)
-class ToolQuestion:
+class ToolQuestion(_Signed):
     """`user_id`: who asked Claude, "" if that is not known; `text`: the input as people see it; `ends`: until when it may be answered, POSIX
     seconds; `verdict`: how it ended, "" while it is open, and `who` decided."""
 
+    kind = "approval-question"
     chat_id: str
     user_id: str
     task_id: str
@@ -78,23 +91,6 @@ class ToolQuestion:
 
     def decided(self, decision: ToolDecision) -> ToolQuestion:
         return replace(self, verdict=decision.verdict, who=decision.name)
-
-    def to_json(self, key: str, approval_id: str) -> bytes:
-        return dumps({**vars(self), "hmac": _signature(key, "approval-question", approval_id, self)})
-
-    @classmethod
-    def verified(cls, key: str, approval_id: str, raw: bytes) -> Self:
-        """The question that was signed under this id; RecordRefused for anything else."""
-        record = _read(raw)
-        ends = record.get("ends")
-        if not isinstance(ends, float):
-            raise RecordRefused("it is not a question")
-        chat_id, user_id, task_id, tool, text, verdict, who = (
-            text_of(record, name) for name in ("chat_id", "user_id", "task_id", "tool", "text", "verdict", "who")
-        )
-        made = cls(chat_id, user_id, task_id, tool, text, ends, verdict, who)
-        _check(record, _signature(key, "approval-question", approval_id, made))
-        return made
 
 
 def shown_input(given: dict[str, Any]) -> str | None:
@@ -121,19 +117,3 @@ def _is_visible(character: str) -> bool:
 
 def _escape(character: str) -> str:
     return f"\\u{ord(character):04x}" if ord(character) < 0x10000 else f"\\U{ord(character):08x}"
-
-
-def _read(raw: bytes) -> dict[str, Any]:
-    if len(raw) > APPROVAL_BYTES:
-        raise RecordRefused(f"{len(raw)} bytes are too many")
-    return loads_object(raw)
-
-
-def _check(record: dict[str, Any], expected: str) -> None:
-    if not hmac.compare_digest(expected.encode(), text_of(record, "hmac").encode("utf-8", "surrogatepass")):
-        raise RecordRefused("its signature is wrong")
-
-
-def _signature(key: str, kind: str, approval_id: str, signed: ToolDecision | ToolQuestion) -> str:
-    message = f"{kind}:{json.dumps([approval_id, vars(signed)], sort_keys=True)}"
-    return hmac.new(key.encode("utf-8"), message.encode("ascii"), hashlib.sha256).hexdigest()

@@ -8,13 +8,12 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from dispatcher.health.nights import NightRecord
-from shared.text.format import counted, rough_duration, size_text, time_text
+from shared.text.format import counted, rough_duration, size_text, sparkline, time_text
 
 #: The most problems that are listed.
 MOST_PROBLEMS = 6
 #: The most nights that have a bar.
 MOST_BARS = 14
-_BARS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True)
@@ -59,12 +58,6 @@ def report_text(morning: Morning) -> str:
     ]
     lines += [f"Disk: {size_text(morning.free_here)} free here."] if morning.free_here is not None else []
     return "\n".join([*lines, *_needs(problems)])
-
-
-def sparkline(values: Sequence[float | None]) -> str:
-    """One bar for each value, the largest the highest; a space for an unknown one."""
-    most = max((value for value in values if value is not None), default=0.0) or 1.0
-    return "".join(" " if value is None else _BARS[round(value / most * (len(_BARS) - 1))] for value in values)
 
 
 def _remembered(fresh: Sequence[NightRecord]) -> str:

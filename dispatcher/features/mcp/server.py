@@ -11,7 +11,6 @@ import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
@@ -22,6 +21,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from dispatcher.cli.arguments import given_times
 from dispatcher.features.mcp.claude_server import SERVER, tool_names
 from dispatcher.features.mcp.tools import ChatMemory
 from shared.config.settings import Settings
@@ -43,14 +43,8 @@ def _with_words(value: str) -> str:
     return value
 
 
-def _time(value: str) -> str:
-    for ends in (False, True):
-        _moment(value, ZoneInfo("UTC"), ends=ends)
-    return value
-
-
 Words = Annotated[str, AfterValidator(_with_words)]
-Time = Annotated[str, AfterValidator(_time), Field(max_length=40)]
+Time = Annotated[str, Field(max_length=40)]
 
 
 class _Arguments(BaseModel):
@@ -109,14 +103,12 @@ class _Tool:
 TOOLS = {
     "memory_search": _Tool(
         Search,
-        lambda memory, asked, zone: memory.search(
-            asked.query, asked.k, _bound(asked.since, zone), _bound(asked.until, zone, ends=True)
-        ),
+        lambda memory, asked, zone: memory.search(asked.query, asked.k, *given_times(asked.since, asked.until, zone)),
     ),
     "memory_history": _Tool(
         History,
         lambda memory, asked, zone: memory.history(
-            asked.n, _bound(asked.since, zone), _bound(asked.until, zone, ends=True), asked.contains
+            asked.n, *given_times(asked.since, asked.until, zone), asked.contains
         ),
     ),
     "memory_recent": _Tool(Recent, lambda memory, asked, _: memory.recent(asked.n)),
@@ -197,24 +189,3 @@ def _wrong(place: tuple[int | str, ...], why: str) -> str:
 
 def _failed(sentence: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=sentence)], is_error=True)
-
-
-def _bound(text: str | None, zone: ZoneInfo, *, ends: bool = False) -> float | None:
-    return None if text is None else _moment(text, zone, ends=ends)
-
-
-def _moment(text: str, zone: ZoneInfo, *, ends: bool = False) -> float:
-    """POSIX seconds of an ISO 8601 time in the zone; of a date its beginning, or with `ends` its end. ValueError if it is not a time."""
-    try:
-        day = _date(text)
-        read = datetime.combine(day + timedelta(ends), time.min) if day else datetime.fromisoformat(text)
-        return (read if read.tzinfo else read.replace(tzinfo=zone)).timestamp()
-    except (ValueError, OverflowError) as error:
-        raise ValueError("is not a time; write 2026-05-08 or 2026-05-08T14:00") from error
-
-
-def _date(text: str) -> date | None:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        return None

@@ -13,11 +13,12 @@ from typing import Any
 from redis import RedisError
 
 from dispatcher.answering.retry import keep_trying
+from dispatcher.features.media import NotRead
 from dispatcher.features.media.documents import blocks
-from dispatcher.features.media.documents.conversion import DocumentReader, DocumentRefused
+from dispatcher.features.media.documents.conversion import DocumentReader
 from dispatcher.features.media.documents.forms import FileForm, form_of
-from dispatcher.features.media.pictures import PictureRefused, block_of, mime_of
-from dispatcher.features.media.transcription import NotHeard, Spoken, Transcriber
+from dispatcher.features.media.pictures import block_of, mime_of
+from dispatcher.features.media.transcription import Spoken, Transcriber
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
 from shared.turns.conversation import inline
@@ -33,10 +34,6 @@ SENTENCES, BEGINNING_CHARACTERS = 3, 120
 CUT = later("{name}: I read only the first {most:,} of its {all:,} characters.")
 NOT_THERE = later("The file of this message is not there any more, so I did not read it. Please send it again.")
 UNKNOWN = later("I cannot read a file of this kind, so I did not look at it.")
-
-
-class NotRead(Exception):
-    """The text is a sentence for the sender."""
 
 
 @dataclass
@@ -120,10 +117,7 @@ class MediaReader:
         await reader(read, place, content)
 
     async def _picture(self, read: Read, place: int, content: bytes) -> None:
-        try:
-            read.blocks.append(block_of(content))
-        except PictureRefused as error:
-            raise NotRead(str(error)) from None
+        read.blocks.append(block_of(content))
         read.pictures.append(place)
         kind = read.task.media[place].kind
         of = "the beginning of a " if kind in ("video", "animation") else ""
@@ -131,10 +125,7 @@ class MediaReader:
 
     async def _recording(self, read: Read, place: int, content: bytes) -> None:
         one = read.task.media[place]
-        try:
-            text = await self._transcriber.text_of(one, content, await self._spoken(read.task))
-        except NotHeard as error:
-            raise NotRead(str(error)) from None
+        text = await self._transcriber.text_of(one, content, await self._spoken(read.task))
         read.heard.append(text)
         read.task = replace(read.task, media=_with_text(read.task.media, place, text))
         read.lines.append(
@@ -157,7 +148,7 @@ class MediaReader:
         one = read.task.media[place]
         try:
             document = await self._documents.read(content)
-        except DocumentRefused as error:
+        except NotRead as error:
             raise NotRead(f"{_told(one)}: {error}") from None
         read.documents += 1
         read.blocks.append(blocks.block_of(read.documents, one.name, document, content))
@@ -166,10 +157,7 @@ class MediaReader:
             read.notes.append(tr(CUT).format(name=_told(one), most=len(document.text), all=document.characters))
         text = document.text[:TEXT_CHARACTERS]
         summary = await asyncio.to_thread(summary_of, text)
-        media = read.task.media
-        read.task = replace(
-            read.task, media=(*media[:place], replace(one, text=text, summary=summary), *media[place + 1 :])
-        )
+        read.task = replace(read.task, media=_with_text(read.task.media, place, text, summary))
         return None
 
 
@@ -181,8 +169,9 @@ def with_shown(media: tuple[Media, ...], pictures: Sequence[int], said: Mapping[
     return media
 
 
-def _with_text(media: tuple[Media, ...], place: int, text: str) -> tuple[Media, ...]:
-    return (*media[:place], replace(media[place], text=text), *media[place + 1 :])
+def _with_text(media: tuple[Media, ...], place: int, text: str, summary: str = "") -> tuple[Media, ...]:
+    """With what is remembered of the file at this place."""
+    return (*media[:place], replace(media[place], text=text, summary=summary), *media[place + 1 :])
 
 
 def summary_of(text: str) -> str:

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from dispatcher.claude.process import OutputTooLarge, run
+from dispatcher.features.media import NotRead
 from dispatcher.features.media.settings import MediaSettings
 from shared.config.packages import how_to_add
 from shared.text.translations import later, tr
@@ -71,10 +72,6 @@ _ENDINGS = {"audio/ogg": "ogg", "audio/mpeg": "mp3", "audio/mp4": "m4a", "audio/
 MOST_MINUTES = 20.0
 
 
-class NotHeard(Exception):
-    """There is no transcript; the text is a sentence for the sender."""
-
-
 @dataclass(frozen=True)
 class Spoken:
     """The language of a recording (ISO 639-1): `named`: it is this one; `likely`: it is this one, if nothing else is clear. Empty: unknown."""
@@ -91,19 +88,19 @@ class Transcriber:
         self._inner = server or (LocalWhisper(settings) if settings.transcribe_model else None)
 
     async def text_of(self, media: Media, content: bytes, spoken: Spoken) -> str:
-        """What is said in a recording; NotHeard."""
+        """What is said in a recording; NotRead."""
         if self._inner is None:
-            raise NotHeard(tr(NOT_SET_UP))
+            raise NotRead(tr(NOT_SET_UP))
         if media.seconds > MOST_MINUTES * 60:
-            raise NotHeard(tr(TOO_LONG).format(minutes=MOST_MINUTES))
+            raise NotRead(tr(TOO_LONG).format(minutes=MOST_MINUTES))
         try:
             async with asyncio.timeout(MOST_SECONDS):
                 text = await self._inner.text_of(media, content, spoken)
         except TimeoutError:
-            raise NotHeard(tr(IN_TIME)) from None
+            raise NotRead(tr(IN_TIME)) from None
         text = well_formed(text).replace("\0", "").strip()[:TEXT_CHARACTERS]
         if not any(character.isalnum() for character in text):
-            raise NotHeard(tr(NOTHING))
+            raise NotRead(tr(NOTHING))
         return text
 
 
@@ -131,7 +128,7 @@ class SpeechServer:
             if not last:
                 await asyncio.sleep(PAUSE_SECONDS)
         log.error("the server of TRANSCRIBE_URL does not answer", status=status or None)
-        raise NotHeard(tr(AWAY))
+        raise NotRead(tr(AWAY))
 
     async def _ask(self, fields: dict[str, str], media: Media, content: bytes) -> tuple[int, bytes]:
         """(status, answer)."""
@@ -161,9 +158,9 @@ def endpoint(url: str) -> str:
 def _text(status: int, body: bytes) -> str:
     if status in (401, 403):
         log.error("the server of TRANSCRIBE_URL refuses TRANSCRIBE_KEY", status=status)
-        raise NotHeard(tr(NO_ENTRY))
+        raise NotRead(tr(NO_ENTRY))
     if status == 413:
-        raise NotHeard(tr(TOO_LARGE))
+        raise NotRead(tr(TOO_LARGE))
     try:
         answer: Any = json.loads(body) if status == 200 else None
     except ValueError:
@@ -171,7 +168,7 @@ def _text(status: int, body: bytes) -> str:
     text = answer.get("text") if isinstance(answer, dict) else None
     if not isinstance(text, str):
         log.error("the server of TRANSCRIBE_URL gave no transcript", status=status)
-        raise NotHeard(tr(NOT_UNDERSTOOD))
+        raise NotRead(tr(NOT_UNDERSTOOD))
     return text
 
 
@@ -194,11 +191,11 @@ class LocalWhisper:
         except (OSError, ValueError, OutputTooLarge):
             said = {}
         if said.get("error") == "package":
-            raise NotHeard(tr(NO_PACKAGE).format(how=how_to_add("transcribe")))
+            raise NotRead(tr(NO_PACKAGE).format(how=how_to_add("transcribe")))
         if said.get("error") == "model":
             log.error("the model of TRANSCRIBE_MODEL cannot be loaded", reason=said.get("reason"))
-            raise NotHeard(tr(NO_MODEL).format(model=self._model))
+            raise NotRead(tr(NO_MODEL).format(model=self._model))
         if not isinstance(said.get("text"), str):
             log.error("faster-whisper gave no transcript", reason=said.get("reason"))
-            raise NotHeard(tr(NOT_UNDERSTOOD))
+            raise NotRead(tr(NOT_UNDERSTOOD))
         return str(said["text"])

@@ -69,23 +69,12 @@ def _talk_order(timed: tuple[float, str]) -> tuple[float, str, bool]:
     return timed[0], task_id, role != "user"
 
 
-@dataclass(frozen=True)
-class Day:
-    """A day of the calendar; `level` is 0 to 4: how much was said, against the chat's days with the most."""
-
-    date: str
-    turns: int
-    level: int
-
-
-def calendar(times: Sequence[float], zone: ZoneInfo) -> dict[str, list[Day]]:
-    """Month (`2026-11`) → its days on which something was said, the newest month first."""
+def calendar(times: Sequence[float], zone: ZoneInfo) -> dict[str, dict[str, int]]:
+    """Month (`2026-11`), the newest first → its days on which something was said → how many turns."""
     counts = Counter(datetime.fromtimestamp(at, zone).date().isoformat() for at in times)
-    ordered = sorted(counts.values())
-    months: dict[str, list[Day]] = {}
+    months: dict[str, dict[str, int]] = {}
     for date in sorted(counts):
-        share = bisect_left(ordered, counts[date]) / len(ordered)
-        months.setdefault(date[:7], []).append(Day(date, counts[date], 1 + min(3, int(4 * share))))
+        months.setdefault(date[:7], {})[date] = counts[date]
     return dict(sorted(months.items(), reverse=True))
 
 

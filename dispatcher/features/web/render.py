@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Callable
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -30,13 +31,13 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        "size": lambda number: "–" if number is None else size_text(number),
-        "number": lambda number: "–" if number is None else f"{number:,}",
-        "duration": _duration,
-        "ago": ago,
+        "size": _or_dash(size_text),
+        "number": _or_dash("{:,}".format),
+        "duration": _or_dash(rough_duration),
+        "ago": _or_dash(lambda moment: f"{rough_duration(max(0.0, time.time() - moment))} ago"),
         "short": shorten,
-        "at": _at,
-        "iso": _iso,
+        "at": _or_dash(time_text),
+        "iso": _or_dash(_iso),
         "day": date_text,
         "clock": lambda moment, zone: time_text(moment, zone).split()[1],
     }
@@ -62,22 +63,14 @@ def render(template: str, **values: Any) -> str:
     )  # half a character would be no answer at all
 
 
-def _at(moment: float | None, zone: ZoneInfo) -> str:
-    """`2026-11-25 14:03`; a dash for none."""
-    return "–" if moment is None else time_text(moment, zone)
+def _or_dash(show: Callable[..., str]) -> Callable[..., str]:
+    """A dash for None."""
+    return lambda value, *more: "–" if value is None else show(value, *more)
 
 
-def _iso(written: str | None, zone: ZoneInfo) -> str:
+def _iso(written: str, zone: ZoneInfo) -> str:
     """ISO 8601 as `at`; what cannot be read stays as it is."""
     try:
-        return _at(datetime.fromisoformat(written).timestamp(), zone) if written else "–"
+        return time_text(datetime.fromisoformat(written).timestamp(), zone)
     except ValueError:
         return written or "–"
-
-
-def ago(moment: float | None) -> str:
-    return "never" if moment is None else f"{rough_duration(max(0.0, time.time() - moment))} ago"
-
-
-def _duration(seconds: float | None) -> str:
-    return "–" if seconds is None else rough_duration(seconds)

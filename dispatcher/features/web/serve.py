@@ -37,6 +37,7 @@ class Prepared:
     listener: socket.socket
     redis: Redis
     access: Access
+    jobs: Jobs
     links: list[str]
 
     def run(self) -> None:
@@ -46,6 +47,7 @@ class Prepared:
     def close(self) -> None:
         self.listener.close()
         self.redis.close()
+        self.jobs.close()
 
 
 def prepare(settings: Settings, listen: str, chats: str = "", *, read_only: bool = False) -> Prepared:
@@ -59,7 +61,8 @@ def prepare(settings: Settings, listen: str, chats: str = "", *, read_only: bool
     bound = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     access, redis = Access(grants_of(chats, read_only=read_only)), open_redis(settings.redis_url, COMMAND)
     remove_old(settings)
-    served = PageServices(settings, access, redis, Jobs(settings), port, secure)
+    jobs = Jobs(settings)
+    served = PageServices(settings, access, redis, jobs, port, secure)
     app = application(served, PAGES, _origins(settings, bound, host), own.web_proxy)
     base = origin_of(own.web_origin or bound)
     links = [f"{base}/enter?token={token}" for token, _ in access.tokens]
@@ -73,7 +76,7 @@ def prepare(settings: Settings, listen: str, chats: str = "", *, read_only: bool
         timeout_graceful_shutdown=STOP_SECONDS,
         ws="none",
     )
-    return Prepared(uvicorn.Server(config), listener, redis, access, links)
+    return Prepared(uvicorn.Server(config), listener, redis, access, jobs, links)
 
 
 def serve(settings: Settings, listen: str, chats: str, *, read_only: bool) -> None:

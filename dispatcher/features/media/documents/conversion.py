@@ -18,6 +18,7 @@ import structlog
 
 from dispatcher.claude.process import OutputTooLarge, run
 from dispatcher.claude.sandbox import Walls
+from dispatcher.features.media import NotRead
 from dispatcher.features.media.documents.forms import FileForm, form_of, plain_text
 from shared.config.packages import how_to_add, part_of
 from shared.config.settings import Settings
@@ -67,10 +68,6 @@ REFUSALS = {
 }  # fmt: skip
 
 
-class DocumentRefused(Exception):
-    """A document is not read; the text is a sentence for its sender."""
-
-
 @dataclass(frozen=True)
 class Document:
     """`form`: what it is, as a sentence calls it; `text`: its words, at most MOST_CHARACTERS; `characters`: how many it has in all; `pages`: of a
@@ -100,7 +97,7 @@ class DocumentReader:
         self._free = asyncio.Semaphore(AT_ONCE)
 
     async def read(self, content: bytes) -> Document:
-        """DocumentRefused with a sentence."""
+        """NotRead with a sentence."""
         if len(content) > MOST_BYTES:
             raise self._refused("bytes")
         form = form_of(content)
@@ -140,9 +137,9 @@ class DocumentReader:
             return {"refused": "memory", "reason": type(error).__name__}
         return said if isinstance(said, dict) else {"refused": "damaged"}
 
-    def _refused(self, reason: str, why: object = None) -> DocumentRefused:
+    def _refused(self, reason: str, why: object = None) -> NotRead:
         log.info("a document is not read", reason=reason, error=why)
         sentence = REFUSALS.get(reason, REFUSALS["damaged"])
         most = f"{MOST_BYTES / 1_000_000:g}"
         how = how_to_add(part_of(str(why)) or "documents") if reason == "package" else ""
-        return DocumentRefused(tr(sentence).format(pages=MOST_PAGES, most=most, how=how))
+        return NotRead(tr(sentence).format(pages=MOST_PAGES, most=most, how=how))

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from dispatcher.features.media import transcription
+from dispatcher.features.media import NotRead, transcription
 from dispatcher.features.media.settings import MediaSettings
-from dispatcher.features.media.transcription import NotHeard, Spoken, Transcriber
+from dispatcher.features.media.transcription import Spoken, Transcriber
 from shared.errors import SettingsError
 from shared.turns.media import Media
 from tests.servers.files.transcription_api import TranscriptionApi
@@ -34,7 +34,7 @@ def heard(world: World, media: Media = VOICE, content: bytes = OGG, spoken: Spok
 
 
 def refused(world: World, **settings: Any) -> str:
-    with pytest.raises(NotHeard) as error:
+    with pytest.raises(NotRead) as error:
         heard(world, VOICE, OGG, **settings)
     assert str(error.value).endswith(".")
     assert "sk-test" not in str(error.value)

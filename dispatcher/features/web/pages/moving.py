@@ -89,5 +89,5 @@ def plan(asked: Asked) -> Response:
 def stage(asked: Asked) -> Response:
     if asked.jobs.running("night") is not None:
         raise InvalidInput("A night is running. Wait until it has ended, then import.")
-    job = asked.jobs.night("Import", "night", *_arguments(asked), file=asked.value("file"))
+    job = asked.jobs.night("Import", *_arguments(asked), file=asked.value("file"))
     return go_to(f"/jobs/{job}")

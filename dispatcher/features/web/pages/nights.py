@@ -2,78 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping
 from typing import Any
-from zoneinfo import ZoneInfo
 
-import orjson
 from redis.exceptions import RedisError
 from starlette.responses import Response
 
 from dispatcher.features.web.requests.asked import Asked, NotShown, go_to
 from dispatcher.releases.manage import list_releases
-from dispatcher.releases.night_command import NightCommandFailed, read_json
+from dispatcher.releases.night_command import NightCommandFailed, read_json, read_lines
 from shared.errors import InvalidInput, ReleaseRefused
+from shared.text.format import sparkline
 from shared.wire import keys
 
-
-@dataclass(frozen=True)
-class Series:
-    name: str
-    values: list[float | None]
-
-
-@dataclass(frozen=True)
-class PagePlot:
-    """`stacked`: the series add up; x are POSIX seconds."""
-
-    title: str
-    unit: str
-    x: list[float]
-    labels: list[str]
-    series: list[Series]
-    stacked: bool = False
-
-    @property
-    def data(self) -> str:
-        """JSON for static/page.js."""
-        return orjson.dumps(self).decode()
-
-
-def night_charts(nights: Sequence[Mapping[str, Any]], zone: ZoneInfo) -> list[PagePlot]:
-    """Turns, duration by step, sizes and the gate's questions of finished nights, oldest first; none of fewer than two. For the browser's plot
-    library, and the same as a table for who sees no picture. No words of a chat are in them."""
-    done = [night["summary"] for night in nights if "seconds" in night["summary"]]
-    if len(done) < 2:
-        return []
-    x = [one["finished_at"] for one in done]
-    labels = [f"{one['run']}, {datetime.fromtimestamp(one['finished_at'], zone):%Y-%m-%d}" for one in done]
-    steps = list(done[-1]["seconds"])
-
-    def column(name: str) -> list[float | None]:
-        return [one.get(name) for one in done]
-
-    gates = [one.get("gate") or {} for one in done]
-    charts = [
-        PagePlot("Turns that came in", "turns", x, labels, [Series("new", column("new")), Series("deleted from Redis", column("deleted"))]),
-        PagePlot(
-            "Duration by step", "seconds", x, labels,
-            [Series(step, [one["seconds"].get(step) for one in done]) for step in steps], stacked=True,
-        ),
-        PagePlot("Sizes", "bytes", x, labels, [Series("release", column("release_bytes")), Series("sent", column("moved"))]),
-        PagePlot(
-            "The gate's questions", "questions", x, labels,
-            [Series("asked", [gate.get("questions") for gate in gates]), Series("found", [gate.get("found_now") for gate in gates])],
-        ),
-    ]  # fmt: skip
-    return [chart for chart in charts if any(value is not None for one in chart.series for value in one.values)]
-
-
-#: The newest nights that are read, and chats in the table of one night's ledger.
-NIGHTS, SHOWN_CHATS = 30, 200
-LEDGER = ("archived", "with_chunks", "forgotten", "without_text", "chunks", "keywords", "vectors", "not_embedded")
+#: The newest nights that are read.
+NIGHTS = 30
+#: Figures of a night's summary, each with a bar for each night in the first line of the table.
+FIGURES = ("new", "deleted", "quarantined", "release_bytes", "moved")
 RUNNING = "A night is running already. Wait until it has ended."
 
 
@@ -87,7 +32,7 @@ def page(asked: Asked) -> Response:
         "nights.html",
         "Nights",
         nights=shown[::-1],
-        charts=night_charts([night for night in shown if night["summary"]], asked.zone),
+        bars={name: sparkline([night.get(name) for night in shown]) for name in ("whole", "found", *FIGURES)},
         releases=releases[::-1],
         wrong=wrong,
         running=asked.jobs.running("night"),
@@ -128,52 +73,20 @@ def _line(night: Mapping[str, Any]) -> dict[str, Any]:
     state = "done" if summary else "stopped" if failed else "unfinished"
     if summary and "abandoned" in summary:
         state = "abandoned"
-    return {**night, "state": state, "whole": whole}
+    gate = (summary or {}).get("gate") or {}
+    found = gate["found_now"] / gate["questions"] if gate.get("questions") else None
+    figures = {name: (summary or {}).get(name) for name in FIGURES}
+    return {**night, "state": state, "whole": whole, "gate": gate, "found": found, **figures}
 
 
 def one(asked: Asked) -> Response:
+    """What `hmem-night status` says of it."""
     run = asked.number("run", 0)
-    nights, _ = _nights(asked)
-    found = [night for night in nights if night["run"] == run]
-    if not found and nights and run < nights[0]["run"]:
-        found = read_json(asked.settings, "status", "--json", f"--run={run}")
-    if not found:
-        raise NotShown
-    night = _line(found[0])
-    accounts = (night["steps"].get("chunk") or {}).get("accounts") or {}
-    indexed = (night["steps"].get("build") or {}).get("indexed") or {}
-    rows = [{"chat": chat, **account, **indexed.get(chat, {})} for chat, account in accounts.items()]
-    rows.sort(key=lambda row: (-(row.get("archived") or 0), row["chat"]))
-    return asked.page(
-        "night.html",
-        f"Night {run}",
-        night=night,
-        rows=rows[:SHOWN_CHATS],
-        chats=len(rows),
-        columns=LEDGER,
-        texts=_texts(night["summary"] or {}),
-    )
-
-
-#: What a summary counts by reason, and what that means.
-REASONS = {
-    "reasons": "quarantined",
-    "refused_tombstones": "tombstones that were refused",
-    "not_embedded": "not embedded, found by keyword only",
-    "without_model": "summaries without the model",
-    "without_notes": "groups of turns without notes of the model",
-    "without_summary": "chats without a summary",
-}
-
-
-def _texts(summary: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
-    """(what, reason, how many) of everything that was refused or left out."""
-    found = [
-        (what, reason, count) for name, what in REASONS.items() for reason, count in (summary.get(name) or {}).items()
-    ]
-    gate = summary.get("gate") or {}
-    found += [("gate", str(gate[name]), "") for name in ("warn", "refuse") if gate.get(name)]
-    return found
+    try:
+        said = b"".join(read_lines(asked.settings, "status", "--chats", f"--run={run}"))
+    except NightCommandFailed as error:
+        raise NotShown from error
+    return asked.page("night.html", f"Night {run}", said=said.decode("utf-8", "replace"))
 
 
 def run(asked: Asked) -> Response:
@@ -181,7 +94,7 @@ def run(asked: Asked) -> Response:
         raise InvalidInput(RUNNING)
     arguments = ["run", "--accept"] if asked.value("accept") else ["run"]
     title = "A night that accepts a release that finds less" if asked.value("accept") else "A night"
-    return go_to(f"/jobs/{asked.jobs.night(title, 'night', *arguments)}")
+    return go_to(f"/jobs/{asked.jobs.night(title, *arguments)}")
 
 
 def use_release(asked: Asked) -> Response:

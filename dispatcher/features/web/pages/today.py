@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -101,10 +100,8 @@ def job(asked: Asked) -> Response:
     grant = asked.session.grant
     if not grant.whole_host and (one.chats is None or not all(map(grant.sees, one.chats))):
         raise NotShown
-    if not grant.whole_host:  # it may name other chats, and says much of the host
-        one = replace(one, output="")
-    if one.state == "done" and (name := one.more.get("file")):
-        remove_upload(asked.settings, str(name))
-    if asked.in_part:
-        return asked.page("job_state.html", job=one)
-    return asked.page("job.html", one.title, job=one)
+    if one.state == "done" and one.file:
+        remove_upload(asked.settings, one.file)
+    # to who sees some chats nothing is shown of it: it may name other chats, and says much of the host
+    values: dict[str, Any] = {"job": one, "output": one.output if grant.whole_host else ""}
+    return asked.page("job_state.html", **values) if asked.in_part else asked.page("job.html", one.title, **values)

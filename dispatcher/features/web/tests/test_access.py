@@ -165,8 +165,8 @@ def test_static_files_are_those_of_their_packages() -> None:
     stated = dict(re.findall(r"\| `([^`]+)` \|.*`([0-9a-f]{64})`", (STATIC / "SOURCES.md").read_text(encoding="utf-8")))
     assert {name: hashlib.sha256((STATIC / name).read_bytes()).hexdigest() for name in stated} == stated
     named = {one["bom-ref"].rpartition("/")[2]: one["purl"] for one in shipped_scripts(REPOSITORY)}
-    assert named.keys() == stated.keys() == {"htmx.min.js", "uPlot.iife.min.js", "uPlot.min.css"}
-    assert named["uPlot.min.css"] == "pkg:npm/uplot@1.6.32"
+    assert named.keys() == stated.keys() == {"htmx.min.js"}
+    assert named["htmx.min.js"] == "pkg:npm/htmx.org@2.0.11"
 
 
 def test_behind_a_proxy_nobody_else_may_ask(talked: World) -> None:

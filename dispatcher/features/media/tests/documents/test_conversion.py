@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
+from dispatcher.features.media import NotRead
 from dispatcher.features.media.documents import conversion
-from dispatcher.features.media.documents.conversion import Document, DocumentReader, DocumentRefused
+from dispatcher.features.media.documents.conversion import Document, DocumentReader
 from dispatcher.features.media.tests.documents import samples as documents
 from tests.servers.loopback import Loopback
 from tests.support.world import REPOSITORY, World
@@ -40,7 +41,7 @@ def read(reader: DocumentReader, content: bytes) -> Document:
 
 
 def refused(reader: DocumentReader, content: bytes) -> str:
-    with pytest.raises(DocumentRefused) as caught:
+    with pytest.raises(NotRead) as caught:
         read(reader, content)
     return str(caught.value)
 
@@ -148,7 +149,7 @@ def test_entities_bring_no_file_and_no_flood(reader: DocumentReader, tmp_path: P
     content = made(f"text {entity}", ahead=ahead) if made is documents.docx else _odt_with(ahead, entity)
     try:
         found = read(reader, content)
-    except DocumentRefused:
+    except NotRead:
         return
     assert "SECRET" not in found.text
     assert found.characters < 1_000

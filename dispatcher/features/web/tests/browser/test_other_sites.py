@@ -56,7 +56,7 @@ def test_another_sites_form_changes_nothing_with_the_token(owner: Watched, site:
 
 
 def test_another_site_can_neither_frame_nor_read_nor_load(owner: Watched, site: PageWorld, other: OtherSite) -> None:
-    script = f'<script src="{site.base}/static/page.js"></script>'
+    script = f'<script src="{site.base}/static/htmx.min.js"></script>'
     other.content = f'<iframe src="{site.base}/chats"></iframe>{script}'.encode()
     page = owner.page
     page.goto(other.url)
