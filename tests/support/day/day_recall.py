@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from shared.embedding.centring import centred
+from shared.ranking.tokeniser import Tokeniser
 from shared.search import lexical
 from shared.search.day_items import ROUNDED, DayItems, day_turns
 from shared.search.lexical import LexicalIndex
@@ -104,12 +105,12 @@ class Side:
 def holding(turns: Sequence[Turn], index: Any = None) -> Iterator[Side]:
     """A release of these turns, built as a night builds it."""
     ordered = sorted(turns, key=lambda one: (one.chat_id, one.timestamp, one.task_id, one.role != "user"))
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as pool:
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as pool, closing(Tokeniser()) as tokeniser:
         path = Path(folder) / "lexical"
         lexical.build(path, 1, ((chunk, indexed_text(chunk, UTC)) for one in ordered for chunk in chunks_of(one)))
         opened = LexicalIndex(path)
         sources = Sources(opened, opened.terms, index or NullBackend("none here"), MergedCache(), pool, UTC)
-        yield Side(sources, path, opened._ranking().tokeniser)
+        yield Side(sources, path, tokeniser)
         opened.close()
 
 
