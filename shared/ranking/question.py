@@ -54,7 +54,7 @@ class Weights:
     of 0 to 1 over all items of the chat; the rest is added to that.
 
     Fitted on the development halves of LoCoMo and REALTALK together (between people), and of BEAM (with an assistant). docs/measurements.md has
-    the experiments.
+    the results.
     """
 
     #: BM25 of the item with its neighbours: words carry short chats.
