@@ -67,9 +67,9 @@ class ArchiveDamaged(HmemError):
 
 
 class StorageError(HmemError):
-    """A disk is full, read-only or failing, a database file is corrupt, or a data directory is a link or writable by other users.
+    """A disk or memory is full, a disk is read-only or failing, a database file is corrupt, or a data directory is a link or writable by other users.
 
-    Repair the disk, remove the link or the permission, and run the command again; cache.sqlite may be deleted.
+    Make room, repair the disk, remove the link or the permission, and run the command again; cache.sqlite may be deleted.
     """
 
     exit_code = 15

@@ -104,7 +104,7 @@ class TaskQueue:
         self._claims = 0
         self._scripts = {
             name: redis.register_script(script_text(f"queue/{name}"))
-            for name in "claim guard_wait_target begin finish bury recover end_forgotten_conversation".split()
+            for name in "beat claim guard_wait_target begin finish bury recover end_forgotten_conversation".split()
         }
 
     def next_token(self) -> str:
@@ -230,15 +230,10 @@ class TaskQueue:
 
     async def beat(self, served_run: int | None, dropped_for: str = "") -> str:
         """Send the heartbeat: the release that this worker serves, and the forgetting for which it dropped its caches. Returns the current mark."""
-        async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.sadd(keys.WORKERS, self.worker)
-            pipe.set(keys.lease(self.worker), dropped_for, ex=keys.LEASE_TTL_SECONDS)
-            pipe.hset(keys.RELEASE, self.worker, str(served_run or 0))
-            if failures:
-                pipe.hset(keys.FEATURES, mapping=cast(Any, failures))
-                pipe.expire(keys.FEATURES, keys.FEATURES_TTL_SECONDS)
-            pipe.get(keys.FORGOTTEN)
-            raised = (await pipe.execute())[-1]
+        names = [keys.WORKERS, keys.lease(self.worker), keys.RELEASE, keys.FEATURES, keys.FORGOTTEN]
+        limits = [dropped_for, keys.LEASE_TTL_SECONDS, str(served_run or 0), keys.FEATURES_TTL_SECONDS]
+        failed = [part for pair in failures.items() for part in pair]
+        raised = await self._run("beat", names, [self.worker, *limits, *failed])
         return (raised or b"").decode("utf-8", "replace")
 
     async def recover(self) -> int:

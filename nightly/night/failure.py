@@ -84,8 +84,8 @@ def free_bytes(directory: Path) -> int | None:
 
 
 def reason_of(error: Exception) -> str:
-    """Why a single record fails, for the night's report: the others are processed. An error that is not the record's fault (disk, server, lease, time
-    limit) is re-raised."""
-    if translate(error) is not None or isinstance(error, MemoryError):
+    """Why a single record fails, for the night's report: the others are processed. An error that is not the record's fault (disk, memory, server,
+    lease, time limit) is re-raised."""
+    if translate(error) is not None:
         raise error
     return type(error).__name__

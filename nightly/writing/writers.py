@@ -12,6 +12,7 @@ from typing import Any, Protocol, cast
 
 import orjson
 from redis import Redis
+from redis.exceptions import OutOfMemoryError
 
 from nightly.night.folder import Night
 from shared.config.night_settings import Writer
@@ -72,7 +73,10 @@ class ClaudeByDay:
         return str(written["text"])
 
     def _awaited(self, request: str, asked: bytes) -> bytes:
-        self._redis.hset(keys.ASKED, request, asked)
+        try:
+            self._redis.hset(keys.ASKED, request, asked)
+        except OutOfMemoryError as error:
+            raise EmbeddingError("Redis is full, so Claude cannot be asked through it; the next night asks") from error
         self._redis.expire(keys.ASKED, keys.WRITING_TTL_SECONDS)
         if not living(self._redis):
             raise EmbeddingError("No dispatcher runs that could ask Claude; the request waits in Redis for one")

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 #: The owner's key file if OWNER_KEY_FILE is unset.
 KEY_FILE = "~/.config/hmem/owner.key"
 
+#: Bytes. The smallest night with the default embedder takes 650 MB, most of it without using it.
+LEAST_ADDRESS_SPACE = 1 << 30
+
 _DISK_ERRORS = {
     errno.ENOSPC: "the disk is full",
     errno.EROFS: "the file system is read-only",
@@ -81,6 +84,10 @@ def translate(error: BaseException) -> HmemError | None:
         part = part_of(error.name or "")
         missing = f"The Python package {error.name} is not installed. To add it, {how_to_add(part)}." if part else ""
         return SettingsError(missing) if missing else None
+    if isinstance(error, MemoryError):
+        return StorageError(
+            "There is not enough memory. Stop other programs or raise the limit of this one, then do it again."
+        )
     return _redis_error(error) or _storage_error(error)
 
 
@@ -92,7 +99,9 @@ def _redis_error(error: BaseException) -> HmemError | None:
     if isinstance(error, redis.AuthenticationError | redis.exceptions.NoPermissionError):
         return RedisUnavailable(f"Redis refuses us: {str(error).rstrip('.')}. Check user and password in REDIS_URL.")
     if isinstance(error, redis.exceptions.OutOfMemoryError):
-        return RedisUnavailable(f"Redis is out of memory: {error}. Give it more (maxmemory) or run the night.")
+        return RedisUnavailable(
+            f"Redis is out of memory: {error}. Run the night, which empties it, or give it more (maxmemory)."
+        )
     if isinstance(error, redis.ConnectionError | redis.TimeoutError):
         return RedisUnavailable(f"Redis does not answer: {str(error).rstrip('.')}. Start it, or set REDIS_URL.")
     if is_wrong_value(error):
@@ -215,8 +224,16 @@ def _with_key_file(settings: Settings) -> Settings:
 
 
 def start_night() -> Settings:
-    """The same for a command of the night."""
-    return start("night", "hmem_night_dir")
+    """The same for a command of the night. SettingsError if its libraries have no room: most of them end without a word then."""
+    import resource
+
+    settings, most = start("night", "hmem_night_dir"), resource.getrlimit(resource.RLIMIT_AS)[0]
+    if 0 <= most < LEAST_ADDRESS_SPACE:
+        raise SettingsError(
+            f"This process may have {most >> 20} MB of address space, and the libraries of a night need {LEAST_ADDRESS_SPACE >> 20} MB. "
+            "Raise the limit (ulimit -v, LimitAS= of systemd), or bound its memory by MemoryMax= instead."
+        )
+    return settings
 
 
 def print_json(value: object) -> None:

@@ -41,6 +41,7 @@ with _without_telemetry():
     from redis.asyncio.retry import Retry as AsyncRetry
     from redis.backoff import ExponentialBackoff, NoBackoff
     from redis.connection import Connection
+    from redis.exceptions import OutOfMemoryError
     from redis.retry import Retry
 
     from shared.wire.sending import make_cancellable
@@ -62,6 +63,7 @@ class Policy:
     longest_pause: float = 0.0  # between two of them
     health_check: float = 0.0  # without a command before the connection is checked ahead of the next; 0: never
     protocol: int | None = None  # RESP version
+    also_when_full: bool = False  # whether ALSO_WHEN_FULL is written to a Redis that has reached its maxmemory
 
     def options(self, retry: type[Retry] | type[AsyncRetry]) -> dict[str, Any]:
         """What redis-py calls this."""
@@ -84,8 +86,8 @@ BACKGROUND = Policy(answer=30, connect=5)
 DISPATCHER = Policy(answer=15, connect=5, retries=3, longest_pause=2, health_check=30)
 #: A bot: people wait for it.
 BOT = Policy(answer=10, connect=5, retries=2, longest_pause=1, health_check=30)
-#: The night: each of its requests may be repeated.
-NIGHT = Policy(answer=60, connect=10, retries=3, longest_pause=2, health_check=30)
+#: The night: each of its requests may be repeated. Only it empties a Redis that is full.
+NIGHT = Policy(answer=60, connect=10, retries=3, longest_pause=2, health_check=30, also_when_full=True)
 #: The MCP server: Claude waits for it.
 MCP_SERVER = Policy(answer=3, connect=3)
 #: The receiver of a release, on the day host.
@@ -102,7 +104,8 @@ def open_redis(url: str, policy: Policy = COMMAND) -> Redis:
     through: dict[str, Any] = {}
     if "?ssh=" in url:
         through["connection_class"] = SshConnection
-    client: Redis = _Naming.from_url(url, **policy.options(Retry), **through)
+    kind = _AlsoWhenFull if policy.also_when_full else _Naming
+    client: Redis = kind.from_url(url, **policy.options(Retry), **through)
     return client
 
 
@@ -158,6 +161,23 @@ class _Naming(Redis):
             if not is_wrong_value(error):
                 raise
             raise _naming(error, args) from error
+
+
+#: What a night writes before it has deleted anything: its number, lease and marks, all of them small.
+ALSO_WHEN_FULL = ("SET", "INCRBY", "HSETNX")
+_WITH_ROOM = "#!lua flags=allow-oom\nreturn redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))"
+
+
+class _AlsoWhenFull(_Naming):
+    """The commands ALSO_WHEN_FULL are repeated as a script that may exceed `maxmemory`."""
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        try:
+            return super().execute_command(*args, **options)
+        except OutOfMemoryError:
+            if args[0] not in ALSO_WHEN_FULL:
+                raise
+            return self.register_script(_WITH_ROOM)(keys=[args[1]], args=[args[0], *args[2:]])
 
 
 class _AsyncNaming(AsyncRedis):

@@ -18,7 +18,16 @@ from shared.release.retention import write_pin
 from shared.system.command import translate
 from tests.support.machine import slowness
 from tests.support.night.steps import replace_step
-from tests.support.world import World
+from tests.support.world import BINARIES, REPOSITORY, World
+
+
+def test_a_night_without_address_space_says_so_before_it_begins(light: World) -> None:
+    command = ["bash", "-c", f"ulimit -v 400000; exec {BINARIES}/hmem-night run"]
+    done = subprocess.run(
+        command, env=light.variables(PYTHONPATH=str(REPOSITORY)), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (SettingsError.exit_code, False)
+    assert "may have 390 MB of address space, and the libraries of a night need 1024 MB" in done.stderr
 
 
 @pytest.mark.slow

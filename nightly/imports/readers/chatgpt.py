@@ -73,7 +73,7 @@ def _node(name: str, value: Any) -> Node:
 
 def _content(message: dict[str, Any]) -> ShownMessage | str | None:
     author, content, metadata = (object_of(message.get(name)) for name in ("author", "content", "metadata"))
-    role = author.get("role")
+    role = str(author.get("role"))
     text = _text(content)
     if role not in _ROLES:
         return f"of the role {role}, not said by anybody" if role in ("system", "tool") and text.strip() else None

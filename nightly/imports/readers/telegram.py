@@ -295,7 +295,7 @@ def _chat_id(path: Path, account: Account, chat: TelegramChat, bot: BotAccount, 
     if kind not in _PRIVATE:
         if account.single:
             raise InvalidInput(
-                f"{path} is of a {kind}, which is not a chat with a bot. To import it anyway, name the chat with --chat."
+                f"{path} is of a {kind or 'chat of no known type'}, which is not a chat with a bot. To import it anyway, name the chat with --chat."
             )
         return None
     people = chat.people.others if bot.id is None else chat.people.senders - {bot.id}

@@ -156,7 +156,8 @@ class _Walk:
         self, chat: TelegramChat, name: str, event: str, value: Any
     ) -> Iterator[tuple[TelegramChat, Iterator[Any]]]:
         if name in ("type", "id", "name"):
-            chat.about[name] = self._stream.value(event, value)
+            about = self._stream.value(event, value)
+            chat.about[name] = about if isinstance(about, str | int) else None
         elif name != "messages":
             self._stream.skip(event)
         else:

@@ -91,7 +91,7 @@ def test_a_failed_night_says_where_and_is_good_once_it_is_finished(
     [
         (LedgerMismatch(f"turns of chat {CHAT}: 1 is not 2."), "The counts of the night do not add up; nothing was deleted."),
         (ReleaseRefused(f"The index has 1 of 2 chunks of chat {CHAT}."), "A release is incomplete"),
-        (StorageError(f"A file operation failed: /x/{CHAT}."), "A disk is full"),
+        (StorageError(f"A file operation failed: /x/{CHAT}."), "A disk or memory is full"),
         (ValueError(f"the boiler code is 4711 in {CHAT}"), "A bug in this program (ValueError)"),
     ],
 )  # fmt: skip
@@ -124,7 +124,7 @@ def test_a_report_that_redis_refuses_fails_no_night(light: World, monkeypatch: p
     real = restart.run
 
     def then_full(night: Any, out: Path) -> dict[str, Any]:
-        light.redis.config_set("maxmemory", "1")  # from now on it refuses every write
+        light.redis.config_set("min-replicas-to-write", "1")  # from now on it refuses every write
         return real(night, out)
 
     replace_step(monkeypatch, "restart", then_full)
@@ -132,7 +132,7 @@ def test_a_report_that_redis_refuses_fails_no_night(light: World, monkeypatch: p
         with capture_logs() as lines:
             (summary,) = light.night()
     finally:
-        light.redis.config_set("maxmemory", "0")
+        light.redis.config_set("min-replicas-to-write", "0")
     assert summary["deleted"] == 1
     assert (light.night_dir / "nights" / "1" / "done.json").exists()
     assert [line["event"] for line in lines if line["log_level"] == "warning"] == [

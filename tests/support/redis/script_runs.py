@@ -98,6 +98,8 @@ def put(*before: str, most: int = 99) -> ScriptRun:
 
 RUNS = [
     # the queue: claim, begin, finish, bury, recover
+    of_dispatcher("queue/beat", "w", "m", HOUR, 7, HOUR),
+    of_dispatcher("queue/beat", "w", "m", HOUR, 7, HOUR, "media", "broken", before=("SET hcli:mem:forgotten m",)),
     claim(),
     claim(QUEUED, "SET hcli:mem:attempts:t1 1", "ZADD hcli:mem:served 3 9912 4 77"),
     claim(QUEUED, "SET hcli:mem:attempts:t1 5", "SET hcli:mem:lease:w x EX 99"),

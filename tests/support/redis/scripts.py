@@ -83,7 +83,8 @@ def counted(script: str) -> str:
     for code, places in _lines(script):
         left = iter(places)
         lines.append(_CALL.sub(lambda call: f"noted({json.dumps(next(left))}, redis.{call[1]}, ", code))  # noqa: B023
-    return _PRELUDE + "\n".join(lines)
+    flags = [lines.pop(0) + "\n"] if lines[0].startswith("#!") else []
+    return "".join([*flags, _PRELUDE, *(f"{line}\n" for line in lines)])
 
 
 def _lines(script: str) -> Iterator[tuple[str, list[str]]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from nightly.imports.containers.members import Member
 from nightly.imports.containers.opening import printable
@@ -18,6 +18,9 @@ ORDERS = {"dmy": (2, 1, 0), "mdy": (2, 0, 1), "ymd": (0, 1, 2)}
 _NAMES = {"dmy": "day, month, year", "mdy": "month, day, year", "ymd": "year, month, day"}
 #: A trace is at most this share of a file's messages, and of a few messages none.
 _TRACE_SHARE, _TRACE_FROM = 50, 10
+#: A line that is so much earlier than the message above it is perhaps none of WhatsApp's: it marks no line break within a message, so there a person
+#: can write what looks like a message of somebody else. (Phones' clocks differ, and are put back in autumn.)
+DOUBTFUL = timedelta(hours=2)
 #: Different unknown words that are kept.
 _MOST_WORDS = 1_000
 
@@ -25,7 +28,7 @@ _MOST_WORDS = 1_000
 @dataclass
 class DateVotes:
     """What the lines of a file say. `given`: the order that the person named. By order: `valid`, the dates that it allows; `back`, how often they go
-    back in it."""
+    back in it; `doubtful`, the lines whose date goes back by more than DOUBTFUL."""
 
     given: str | None
     heads: int = 0
@@ -33,10 +36,11 @@ class DateVotes:
     differ: bool = False
     valid: Counter[str] = field(default_factory=Counter)
     back: Counter[str] = field(default_factory=Counter)
+    doubtful: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     unknown: Counter[str] = field(default_factory=Counter)
     _last: dict[str, datetime] = field(default_factory=dict)
 
-    def add(self, head: Head) -> None:
+    def add(self, head: Head, line: int) -> None:
         moments = {
             name: at for name, order in ORDERS.items() if self._may_be(name, head) and (at := head.moment(order))
         }
@@ -47,7 +51,10 @@ class DateVotes:
         self.differ |= len({*moments.values()}) > 1
         for name, at in moments.items():
             self.valid[name] += 1
-            self.back[name] += name in self._last and at < self._last[name]
+            behind = self._last.get(name, at) - at
+            self.back[name] += behind > timedelta()
+            if behind > DOUBTFUL:
+                self.doubtful[name].append(line)
             self._last[name] = at
 
     def _may_be(self, name: str, head: Head) -> bool:
@@ -92,13 +99,13 @@ class Dates:
 def dates_of(member: Member, place: str, given: str | None) -> Dates:
     """`given`: as --dates names it. InvalidInput if it must be named; RecordRefused if the file cannot be read without guessing."""
     votes, some = DateVotes(given), False
-    for _, line, _ in member.lines():
+    for number, line, _ in member.lines():
         head = None if line is None else head_of(line)
         if isinstance(head, UnknownWords):
             votes.add_unknown(head.words)
         elif head is not None:
             some = True
-            votes.add(head)
+            votes.add(head, number)
     if words := votes.unknown.most_common(1):
         _judge_unknown(votes, *words[0])
     if not some:
@@ -132,6 +139,11 @@ def _notes(votes: DateVotes, order: str, place: str) -> list[str]:
     found = [f"{place}: dates are read as {_NAMES[order]} (--dates {order}); {fit}"]
     if votes.buddhist:
         found.append(f"{place}: {votes.buddhist} years are of the Buddhist era, and were converted")
+    if doubtful := votes.doubtful[order]:
+        found.append(
+            f"{place}: {len(doubtful)} messages are dated hours before the one above them (the first in line {doubtful[0]}): perhaps "
+            "somebody wrote them into a message of their own, which WhatsApp's format does not tell apart. Look at them before you import"
+        )
     if count := votes.unknown.total():
         words = ", ".join(_shown(one) for one, _ in votes.unknown.most_common(3))
         found.append(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import os
 import stat
 import struct
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,14 +21,20 @@ from hypothesis import strategies as st
 from nightly.imports.containers import members, opening, zip_file
 from shared.errors import InvalidInput
 from tests.nightly.imports.exports.builders import (
+    claude_conversation,
+    claude_message,
     gpt_conversation,
     gpt_node,
     read,
+    reading,
     said,
+    signal_frames,
+    signal_item,
     unread,
     written,
     zipped,
 )
+from tests.support.night.old_history import ANN, BOT, bot_chat, message
 
 GOOD = json.dumps([gpt_conversation(gpt_node("q", "root", "user", "hello"))])
 FILES = {"conversations.json": GOOD}
@@ -182,6 +191,49 @@ def test_text_that_is_not_utf8_is_named_in_each_format(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------- directories
+
+
+DOCUMENTS: dict[str, tuple[str, Any]] = {
+    "chatgpt": ("conversations.json", [gpt_conversation(gpt_node("q", "root", "user", "hello"), gpt_node("a", "q", "assistant", "hi"))]),
+    "claude": ("conversations.json", [claude_conversation(claude_message("q", "human", "hello"), claude_message("a", "assistant", "hi"))]),
+    "signal": ("main.jsonl", signal_frames(signal_item("1", "hello"), signal_item("2", "hi"))),
+    "telegram": ("result.json", bot_chat(message(1, ANN, "hello"), message(2, BOT, "hi", reply_to_message_id=1))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("source", DOCUMENTS)
+def test_a_value_of_a_wrong_type_anywhere_is_a_turn_or_a_reason(tmp_path: Path, source: str) -> None:
+    name, document = DOCUMENTS[source]
+    path, others = tmp_path / name, list[Any](([], {"a": [1]}, 1.5, None, "\0"))
+    for place in places(document):
+        for wrong in others:
+            path.write_text(as_file(name, with_value(document, place, wrong)), encoding="utf-8")
+            with suppress(InvalidInput):
+                list(reading(source, path, bot="Helper"))
+    path.write_text(as_file(name, document), encoding="utf-8")
+    assert len(said(list(reading(source, path, bot="Helper")))) == 2
+
+
+def as_file(name: str, document: Any) -> str:
+    lines = document if name.endswith("l") and isinstance(document, list) else [document]
+    return "\n".join(map(json.dumps, lines))
+
+
+def with_value(document: Any, place: tuple[Any, ...], value: Any) -> Any:
+    """The document with another value at this place."""
+    if not place:
+        return value
+    changed = copy.copy(document)
+    changed[place[0]] = with_value(document[place[0]], place[1:], value)
+    return changed
+
+
+def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where in a document each of its values is."""
+    yield above
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, one in inside:
+        yield from places(one, (*above, step))
 
 
 def test_links_and_pipes_in_a_directory_are_not_opened(tmp_path: Path) -> None:

@@ -28,6 +28,21 @@ def test_a_time_that_is_not_understood_is_not_guessed(tmp_path: Path) -> None:
     assert any("'ab'" in (one.note or "") for one in reads)
 
 
+def test_what_looks_like_a_message_of_another_time_is_reported(tmp_path: Path) -> None:
+    lines = [
+        "31/12/2023, 20:00 - Ann: look",
+        "13/05/2020, 09:00 - Eve: I owe Ann a million",
+        "31/12/2023, 19:55 - Eve: nice",
+    ]
+    reads = read("whatsapp", written(tmp_path / "c.txt", "\n".join(lines)))
+    (note,) = [one.note for one in reads if "above" in (one.note or "")]
+    assert "1 messages are dated hours before the one above them (the first in line 2)" in (note or "")
+    usual = [lines[0], "31/12/2023, 19:10 - Eve: nice"]
+    assert not any(
+        "above" in (one.note or "") for one in read("whatsapp", written(tmp_path / "c.txt", "\n".join(usual)))
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "caption", "kind"),
     [
