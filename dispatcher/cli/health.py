@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -33,7 +34,7 @@ def status(json: Json = False) -> None:
     if found.index_error:
         errors.append((SettingsError.exit_code, f"Memory is searched by words only: {found.index_error}."))
     if json:
-        print_json(found.to_json() | {"errors": [{"exit_code": code, "error": text} for code, text in errors]})
+        print_json(asdict(found) | {"errors": [{"exit_code": code, "error": text} for code, text in errors]})
     else:
         for name, value in _status_rows(found, settings).items():
             typer.echo(f"{name:16} {value}")

@@ -12,8 +12,7 @@ from shared.errors import InvalidInput
 from shared.release.manifest import no_release
 from shared.system.command import application, print_json, start
 from shared.text.format import time_text
-from shared.turns.origin_words import replying, said_by
-from shared.turns.speakers import label, namesakes
+from shared.turns.origin_words import labels_of, replying
 from shared.wire.values import shown
 
 if TYPE_CHECKING:
@@ -58,8 +57,7 @@ def history(
     result, run = _look(settings, asked)
     turns, notes = result.found.turns, [f"no memory of the day: {result.away}"] if result.away else []
     notes += [no_release(settings.hmem_memory_dir)] if run is None else []
-    marks = namesakes(result.speakers)
-    labels = [said_by(label(turn.role, turn.speaker, marks.get(turn.person, "")), turn.origin) for turn in turns]
+    labels = labels_of(turns, result.speakers)
     if json:
         rows = [_row(turn, who, zone) for turn, who in zip(turns, labels, strict=True)]
         head = {"chat_id": chat_id, "release": run, "more": result.found.more, "degraded": notes}

@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib import import_module
 from typing import Any
 
@@ -134,4 +134,4 @@ def lines(finding: Finding) -> str:
 
 def report(findings: list[Finding]) -> dict[str, Any]:
     """The findings as JSON."""
-    return {"exit_code": exit_code(findings), "findings": [finding.to_json() for finding in findings]}
+    return {"exit_code": exit_code(findings), "findings": [asdict(finding) for finding in findings]}

@@ -7,10 +7,10 @@ import re
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from redis import Redis
 
@@ -77,23 +77,15 @@ class Fault(IntEnum):
         return [" ".join(part.split()) for part in told.groups()] if told else []
 
 
-class Usage(Protocol):
-    """Bytes of a file system, as shutil.disk_usage returns them."""
-
-    @property
-    def total(self) -> int: ...
-    @property
-    def free(self) -> int: ...
-
-
 @dataclass(frozen=True)
 class Setup:
-    """Everything that a check may use. Clock and disks are parameters, because a test cannot change the real ones. `thorough`: read whole files."""
+    """Everything that a check may use. Clock and disks are parameters, because a test cannot change the real ones; `disk_usage` returns what shutil's
+    does. `thorough`: read whole files."""
 
     settings: Settings
     redis: Redis
     now: Callable[[], float] = time.time
-    disk_usage: Callable[[Path], Usage] = shutil.disk_usage
+    disk_usage: Callable[[Path], Any] = shutil.disk_usage
     thorough: bool = True
 
 
@@ -110,9 +102,6 @@ class Finding:
     code: int = 0
     name: str = ""
     cause: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def ok(sentence: str) -> Finding:

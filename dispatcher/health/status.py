@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, cast
+from typing import cast
 
 from redis import Redis
 
@@ -54,9 +54,6 @@ class Status:
     last_night_hours: float | None = None
     last_failure: Failure | None = None
     forgetting: list[str] = field(default_factory=list)  # ids of unfinished requests of hmem forget
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def read_status(settings: Settings, client: Redis, now: float | None = None) -> Status:

@@ -16,7 +16,7 @@ from typing import Any
 from dispatcher.installation import environment
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout, give
-from shared.config.settings import Settings, setting_names
+from shared.config.settings import setting_names
 from shared.config.sources import with_values
 from shared.errors import InstallationIncomplete, SettingsError
 from shared.system.files import write_atomic
@@ -50,13 +50,6 @@ def settings_hash(layout: Layout) -> str:
     """Of what the programs read when they start."""
     paths = [path for path in (*_secret_files(layout), layout.settings_file) if path.exists()]
     return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
-
-
-def checked(values: Mapping[str, str]) -> Settings:
-    """The settings that these values make. SettingsError names the first wrong one."""
-    from shared.config.settings import settings_from
-
-    return settings_from({name.lower(): value for name, value in values.items()})
 
 
 def write_settings(layout: Layout, journal: InstallationJournal, values: Mapping[str, str], *, own_redis: bool) -> bool:
@@ -103,17 +96,15 @@ def redis_users_file(layout: Layout) -> Path:
     return layout.config / "redis-users.acl"
 
 
-def redis_users_are_old(layout: Layout) -> bool:
-    """Whether that file gives other rights than this version."""
+def renew_redis_users(layout: Layout) -> bool:
+    """Give them the rights of this version; passwords stay. Whether they had others: Redis reads the file when it starts."""
     rights = redis_users_file(layout)
-    return rights.exists() and (text := rights.read_text(encoding="utf-8")) != renewed(text)
-
-
-def renew_redis_users(layout: Layout) -> None:
-    """Give them the rights of this version; passwords stay. Redis reads the file when it starts."""
-    rights = redis_users_file(layout)
-    write_atomic(rights, renewed(rights.read_text(encoding="utf-8")).encode())
+    before = rights.read_text(encoding="utf-8") if rights.exists() else ""
+    if not before or (text := renewed(before)) == before:
+        return False
+    write_atomic(rights, text.encode())
     give(rights, 0o640, group=layout.redis_user)
+    return True
 
 
 def write_redis_users(layout: Layout, journal: InstallationJournal, port: int) -> None:

@@ -5,9 +5,15 @@ A name shows no brackets (shared/turns/speakers.py), so what stands in brackets 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
 from shared.text.format import one_line, shorten
 from shared.turns.message_origin import OF_A_FILE, Forward, Origin, Quote
-from shared.turns.speakers import label, plain_name
+from shared.turns.speakers import Speaker, label, namesakes, plain_name
+
+if TYPE_CHECKING:
+    from shared.turns.records import Turn
 
 #: How much of what is replied to stands in a line, in characters.
 REPLIED_CHARACTERS = 80
@@ -20,6 +26,12 @@ def said_by(who: str, origin: Origin) -> str:
         return who
     source = source_of(forward)
     return f"{source} (from {who})" if forward.kind == OF_A_FILE else f"{who} (forwarded from {source})"
+
+
+def labels_of(turns: Sequence[Turn], speakers: Iterable[Speaker]) -> list[str]:
+    """Who said each of these turns; namesakes among the speakers are told apart."""
+    marks = namesakes(speakers)
+    return [said_by(label(turn.role, turn.speaker, marks.get(turn.person, "")), turn.origin) for turn in turns]
 
 
 def source_of(forward: Forward) -> str:

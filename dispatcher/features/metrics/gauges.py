@@ -52,7 +52,6 @@ class Reading:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._built: tuple[tuple[str, int], tuple[int, float]] | None = None  # release → (run, when it was built)
 
     def describe(self) -> list[GaugeMetricFamily]:
         """Empty, so that registering reads nothing."""
@@ -79,14 +78,11 @@ class Reading:
             path = current_release(self._settings.hmem_memory_dir)
             if path is None:
                 return {}
-            name = str(path), path.stat().st_ino
-            if self._built is None or self._built[0] != name:
-                manifest = read_manifest(path)
-                self._built = name, (manifest.run, datetime.fromisoformat(manifest.created_at).timestamp())
+            manifest = read_manifest(path)
+            built = datetime.fromisoformat(manifest.created_at).timestamp()
         except (HmemError, OSError, ValueError):
             return {}
-        run, built = self._built[1]
-        return {"hmem_release_run": float(run), "hmem_release_age_seconds": max(0.0, now - built)}
+        return {"hmem_release_run": float(manifest.run), "hmem_release_age_seconds": max(0.0, now - built)}
 
 
 def _redis_values(client: Any, now: float) -> dict[str, float]:

@@ -12,9 +12,9 @@ from zoneinfo import ZoneInfo
 from dispatcher.memory.day.open_memory import OpenedMemory
 from dispatcher.memory.tombstones import hidden_by
 from shared.errors import HmemError, StoreUnavailable
-from shared.turns.origin_words import said_by
+from shared.turns.origin_words import labels_of
 from shared.turns.records import Turn
-from shared.turns.speakers import Speaker, label, namesakes
+from shared.turns.speakers import Speaker
 
 #: Turns on one page of the talk.
 PAGE_TURNS = 50
@@ -79,23 +79,11 @@ def calendar(times: Sequence[float], zone: ZoneInfo) -> dict[str, dict[str, int]
 
 
 @dataclass(frozen=True)
-class Said:
-    """A turn as it is shown."""
-
-    turn: Turn
-    who: str
-
-    @property
-    def mine(self) -> bool:
-        """Whether the bot said it."""
-        return self.turn.role != "user"
-
-
-@dataclass(frozen=True)
 class TalkStretch:
-    """Some turns in order of time; `older` and `newer`: where the neighbouring pages end, as numbers of turns, None for none."""
+    """Some turns in order of time, each with who said it; `older` and `newer`: where the neighbouring pages end, as numbers of turns, None for
+    none."""
 
-    said: list[Said]
+    said: list[tuple[Turn, str]]
     older: int | None
     newer: int | None
     newest: bool
@@ -116,17 +104,11 @@ def stretch(memory: OpenedMemory, chat_id: str, *, end: int | None = None, until
     if memory.day.wanted:  # of a turn in both, the day's text counts
         found |= {one.turn.turn_id: one.turn for one in memory.day.turns.named(chat_id, ids)}
         speakers |= memory.day.turns.speakers(chat_id)
+    turns = [found[turn] for turn in ids if turn in found]
     return TalkStretch(
-        labelled([found[turn] for turn in ids if turn in found], frozenset(speakers)),
+        list(zip(turns, labels_of(turns, speakers), strict=True)),
         older=first if first else None,
         newer=min(end + PAGE_TURNS, len(timed)) if end < len(timed) else None,
         newest=end == len(timed),
         notes=[why] if why else [],
     )
-
-
-def labelled(turns: Sequence[Turn], speakers: frozenset[Speaker]) -> list[Said]:
-    marks = namesakes(speakers)
-    return [
-        Said(turn, said_by(label(turn.role, turn.speaker, marks.get(turn.person, "")), turn.origin)) for turn in turns
-    ]

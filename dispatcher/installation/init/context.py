@@ -16,7 +16,7 @@ from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 from dispatcher.installation import environment
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout, give
-from shared.config.settings import Settings
+from shared.config.settings import Settings, settings_from
 from shared.errors import InstallationIncomplete
 
 #: Seconds after which a step's line says how long it took.
@@ -146,9 +146,7 @@ class InitContext:
 
     def settings(self, **more: str) -> Settings:
         """The settings to be. SettingsError names a wrong one."""
-        from dispatcher.installation.settings_files import checked
-
-        return checked({**self.values, **more})
+        return settings_from({name.lower(): value for name, value in {**self.values, **more}.items()})
 
     def make_directory(self, path: Path, mode: int, owner: str | None = None, group: str | None = None) -> bool:
         """Create a directory with this owner, or correct the mode of ours; whether it was not there."""

@@ -6,7 +6,6 @@ evicts, and writes its append-only file.
 
 from __future__ import annotations
 
-import re
 import socket
 import time
 from contextlib import closing, suppress
@@ -18,9 +17,7 @@ from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.layout import LONGEST_SOCKET, Layout, give
 from dispatcher.installation.settings_files import (
     new_key,
-    redis_users_are_old,
     redis_users_file,
-    renew_redis_users,
     write_redis_users,
     write_settings,
 )
@@ -85,25 +82,6 @@ def _of_one_user(layout: Layout) -> tuple[str, str]:
         return listen, f"unix://:{password}@{path}?db=0"
     port = _free_port()
     return f"bind 127.0.0.1\nport {port}\nrequirepass {password}", f"redis://:{password}@127.0.0.1:{port}/0"
-
-
-def correct_files(layout: Layout) -> list[str]:
-    """Make the files of our own Redis say what memory needs again: the names of those that did not. It must then be restarted.
-
-    An append-only file that was switched off is not switched on here: started with `appendonly yes` and without such a file, Redis begins empty.
-    """
-    wrong = []
-    conf = layout.redis / "redis.conf"
-    before = conf.read_text(encoding="utf-8") if conf.exists() else ""
-    text = re.sub(r"(?m)^maxmemory-policy .*$", "maxmemory-policy noeviction", before)
-    if text != before:
-        write_atomic(conf, text.encode())
-        give(conf, 0o600, layout.redis_user)
-        wrong.append(str(conf))
-    if redis_users_are_old(layout):
-        renew_redis_users(layout)
-        wrong.append(str(redis_users_file(layout)))
-    return wrong
 
 
 def check_redis(installation: InitContext, url: str) -> str:

@@ -19,7 +19,14 @@ from dispatcher.installation.init.questions import ask_everything
 from dispatcher.installation.layout import BINARIES
 from dispatcher.installation.run import run
 from dispatcher.installation.services.choose import ServiceManager, services_of
-from dispatcher.installation.settings_files import given_settings, refuse_by_hand, settings_hash, write_settings
+from dispatcher.installation.settings_files import (
+    given_settings,
+    redis_users_file,
+    refuse_by_hand,
+    renew_redis_users,
+    settings_hash,
+    write_settings,
+)
 from shared.embedding.open import is_made_here, make_model
 from shared.errors import InstallationIncomplete
 from shared.system.archive_folder import archive_files
@@ -110,25 +117,25 @@ def _redis(installation: InitContext) -> str:
     configured = redis_server.write_redis(installation)
     _write_proven(installation)
     installation.values = {**given_settings(installation.layout), **installation.values}
-    corrected = _start_redis(installation) if installation.own_redis else []
+    renewed = installation.own_redis and _start_redis(installation)
     admin = installation.values.get("REDIS_ADMIN_URL") if installation.layout.kind == "three-users" else None
     answers = redis_server.check_redis(installation, admin or installation.values["REDIS_URL"])
-    answers += f", corrected {' and '.join(corrected)}" if corrected else ""
+    answers += f", corrected {redis_users_file(installation.layout)}" if renewed else ""
     return answers if configured == "there already" else f"{configured}; {answers}"
 
 
-def _start_redis(installation: InitContext) -> list[str]:
-    """Alone the first time, because the others cannot work yet; which of its files were corrected."""
+def _start_redis(installation: InitContext) -> bool:
+    """Alone the first time, because the others cannot work yet. Whether its users have other rights now."""
     manager = services_of(installation.layout, installation.settings())
     if not _is_installed(installation):
         manager.programs = [program for program in manager.programs if program.name == "redis"]
-    corrected = redis_server.correct_files(installation.layout)
+    renewed = renew_redis_users(installation.layout)
     if "redis" in manager.stopped():
         manager.install(installation.journal)
         manager.start(["redis"])
-    elif corrected:
+    elif renewed:
         manager.restart(["redis"])
-    return corrected
+    return renewed
 
 
 def _write_proven(installation: InitContext) -> None:

@@ -8,12 +8,11 @@ import subprocess
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from dispatcher.installation import environment
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import BINARIES, DISPATCHER_STOPS, Layout, Service
-from dispatcher.installation.run import run
+from dispatcher.installation.run import as_account, run
 from shared.config.ownership import user_name
 from shared.config.settings import Settings
 from shared.errors import InstallationIncomplete
@@ -58,7 +57,7 @@ class SystemdServices:
             self._control("daemon-reload")
         if not self._system and shutil.which("loginctl") and not _lingers():
             remedy = f"Run it as root: loginctl enable-linger {user_name(os.geteuid())}; then run hmem init again."
-            run(["loginctl", "enable-linger"], "Letting services run without a login", remedy, **_how())
+            run(["loginctl", "enable-linger"], "Letting services run without a login", remedy, **as_account(None))
             journal.add("linger", user_name(os.geteuid()))
         return changed
 
@@ -84,7 +83,7 @@ class SystemdServices:
             (TIMER_STAMPS / f"stamp-{name}").unlink(missing_ok=True)
         self._control("daemon-reload")
         if journal.names("linger"):
-            subprocess.run(["loginctl", "disable-linger"], capture_output=True, check=False, **_how())
+            subprocess.run(["loginctl", "disable-linger"], capture_output=True, check=False, **as_account(None))
 
     def after_restart(self) -> str:
         return ""
@@ -129,20 +128,21 @@ class SystemdServices:
         return text
 
     def _is_active(self, unit: str) -> bool:
-        return subprocess.run([*self._systemctl(), "is-active", "--quiet", unit], check=False, **_how()).returncode == 0
+        return (
+            subprocess.run(
+                [*self._systemctl(), "is-active", "--quiet", unit], check=False, **as_account(None)
+            ).returncode
+            == 0
+        )
 
     def _control(self, *words: str) -> None:
         log = f"journalctl{'' if self._system else ' --user'}" + (f" -u {words[-1]} -n 20" if "." in words[-1] else "")
         remedy = f"The reason is in its log: {log}. Correct it, then run hmem init again."
         why, seconds = f"systemctl {' '.join(words)}", DISPATCHER_STOPS + 60.0
-        run([*self._systemctl(), *words], why, remedy, seconds=seconds, **_how())
+        run([*self._systemctl(), *words], why, remedy, seconds=seconds, **as_account(None))
 
     def _systemctl(self) -> list[str]:
         return ["systemctl"] if self._system else ["systemctl", "--user"]
-
-
-def _how() -> dict[str, Any]:
-    return {"env": environment.clean(own=True), "cwd": "/"}
 
 
 def _lingers() -> bool:
@@ -153,5 +153,7 @@ def user_manager_runs() -> bool:
     """Whether this user's systemd can be asked."""
     if shutil.which("systemctl") is None or not environment.variable("XDG_RUNTIME_DIR"):
         return False
-    done = subprocess.run(["systemctl", "--user", "show-environment"], capture_output=True, check=False, **_how())
+    done = subprocess.run(
+        ["systemctl", "--user", "show-environment"], capture_output=True, check=False, **as_account(None)
+    )
     return done.returncode == 0
