@@ -114,8 +114,8 @@ def settings() -> str:
     return page(
         "Settings", "shared/config/ and the settings of each feature",
         "Read once at the start: from the environment, from the credentials file, from the settings file; what comes first wins. Both files are\n"
-        "flat TOML with the names below ([deploy/hmem.toml](../deploy/hmem.toml) holds every name with its default). An unknown name in a file is\n"
-        "refused, and so is a file that others than its owner may write. A command that root starts goes on as the user whose directory it works in.",
+        "flat TOML ([deploy/hmem.toml](../deploy/hmem.toml)). An unknown name in a file is refused, and so is a file that others than its owner may\n"
+        "write.",
         "Two names are read from the environment alone:",
         table(("name", "type", "default", "meaning"), *FROM_ENVIRONMENT),
         "All others:",
@@ -163,40 +163,34 @@ def shown_default(field: FieldInfo) -> str:
 
 
 def redis_keys() -> str:
-    """Every key, and what each Redis user may do to it."""
-    rows = [
-        (
-            f"`{key.pattern}`",
-            key.type,
-            marked(key.content),
-            redis_users.writers(key),
-            redis_users.readers(key),
-            marked(key.expiry),
-        )
-        for key in all_keys()
-    ]
+    """Every key; of those that other programs share also who writes and reads it."""
+    shared, ours = [], []
+    for key in all_keys():
+        cells = (f"`{key.pattern}`", key.type, marked(key.content), marked(key.expiry))
+        if key.pattern.startswith("hcli:mem:"):
+            ours.append(cells)
+        else:
+            shared.append((*cells, redis_users.writers(key), redis_users.readers(key)))
     return page(
         "Redis keys and users", "shared/wire/keys.toml and shared/wire/users.toml",
-        "The keys up to `hcli:teach:{chat_id}` are shared with h-cli's programs, the others (`hcli:mem:…`) are ours. Writers (and those who\n"
-        "delete) and readers are Redis users. `owner` may read every key. `hmem forget` reads all of `hcli:*`, and removes of what it covers turns,\n"
-        "tasks, results, dead letters, tags, outbox, the bot's records, unconsolidated ids and sessions.",
-        table(("key", "type", "content", "writer", "reader", "expiry"), *rows),
+        "These keys are shared with h-cli's programs. Writers (and those who delete) and readers are [Redis users](#redis-users); `owner` may read\n"
+        "every key.",
+        table(("key", "type", "content", "expiry", "writer", "reader"), *shared),
+        "These are ours. `hmem forget` reads all of `hcli:*`, and removes what it covers.",
+        table(("key", "type", "content", "expiry"), *ours),
         "## Redis users",
-        "[deploy/redis-users.acl](../deploy/redis-users.acl) has one user for each part, with the commands and keys that the part uses and no\n"
-        "others; a test tries every command of Redis for every user. In the file, a line's last parts in parentheses mean: these commands on\n"
-        "these keys; `%R~` is reading only, `%W~` writing only. Nobody can log in as `default`, but it keeps every right: Redis replays its\n"
-        "append-only file as that user, and after a restart it skips every transaction that `default` may not run. `deploy/new-secrets` fills in\n"
-        "the hashes of fresh passwords; without that Redis refuses the file. `admin` is for `REDIS_ADMIN_URL` where you run `hmem forget`, and for\n"
-        "nothing else. `hcli-bot` and\n"
-        "`hcli-dispatcher` are for h-cli's programs; where you have none, take their lines out.",
+        "[deploy/redis-users.acl](../deploy/redis-users.acl) gives each part a user with the commands and keys that the part uses and no others; a\n"
+        "test tries every command of Redis for every user. Parentheses in it mean: these commands on these keys (`%R~` only reading, `%W~` only\n"
+        "writing). Nobody can log in as `default`, but it keeps every right: Redis replays its append-only file as that user. Redis refuses the\n"
+        "file until `deploy/new-secrets` has filled in the hashes of fresh passwords. Where you have none of h-cli's programs, take the lines of\n"
+        "`hcli-bot` and `hcli-dispatcher` out.",
         table(("user", "is"), *((f"`{user.name}`", user.what) for user in users())),
         "What each may do to which keys, and why, is in `shared/wire/users.toml`, and in the `keys.py` of each feature.",
         "### Vectors on Redis",
         "A Redis before 8 refuses a file that names the commands of vector sets, so they are not in it. With `NIGHT_INDEXES=redis` add these to\n"
         "the users' lines (`scripts/redis_users.py --vectors` prints them):",
         f"```\n{redis_users.additions()}```",
-        "Redis 7.2 and newer log a refused `CLIENT SETINFO` at each connection in `ACL LOG`: the client library introduces itself, 7.0 does not\n"
-        "know the command, and so the file cannot allow it. It does no harm.",
+        "Redis 7.2 and newer log a refused `CLIENT SETINFO` at each connection in `ACL LOG`. It does no harm.",
     )  # fmt: skip
 
 
