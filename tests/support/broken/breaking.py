@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -73,13 +72,6 @@ def cut(path: Path) -> None:
 def damage_segment(host: Installation) -> None:
     segment = host.archive / "seg-1.jsonl"
     segment.write_bytes(segment.read_bytes().replace(b"4711", b"4712"))
-
-
-@contextmanager
-def port_taken(host: Installation) -> Iterator[None]:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        host.environment["METRICS_LISTEN"] = f"127.0.0.1:{taken.getsockname()[1]}"
-        yield
 
 
 def stale(host: Installation) -> None:

@@ -76,10 +76,6 @@ FAULTS: tuple[Fault, ...] = (
         command=("hmem-night", "status"), said=Answer(14, "seg-1.jsonl is damaged.*verify --repair"),
     ),
     Fault(
-        "the port of METRICS_LISTEN is taken", breaking.port_taken,
-        Doctor("metrics", 44, "METRICS_LISTEN=127.0.0.1:.*the dispatcher's metrics are not served", "free port.*restart"), start="after",
-    ),
-    Fault(
         "no good night for 40 hours", breaking.stale,
         Doctor("night", 21, "40 hours old.*newer turns are recalled from the day store only", "hmem-night status.*hmem-night run"),
         Answer(21, "40 hours old.*hmem-night run"),

@@ -46,16 +46,6 @@ def test_an_allowed_tool_runs_and_the_decision_is_recorded(here: Asking) -> None
     assert "Bash allowed by Ada" in here.stage.world.command("hmem", "approvals").stdout
 
 
-def test_a_denied_tool_does_not_run_and_claude_is_told(here: Asking) -> None:
-    chat = 9931
-    question = here.asked(chat, "touch made.txt")
-    here.press(chat, "Deny")
-    here.ends(chat, question, "Denied by Ada.")
-    here.told(chat, "did not allow this use of Bash")
-    assert not here.made(chat, "made.txt")
-    assert here.records()[-1]["decision"] == "denied"
-
-
 def test_in_a_group_the_person_who_asked_or_an_owner_decides(here: Asking) -> None:
     question = here.asked(GROUP, "touch by-owner.txt", person(GROUP))
     assert here.press(GROUP, "Allow", BOB) == "Only the person who asked, or an owner, may answer this."

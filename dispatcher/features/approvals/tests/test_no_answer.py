@@ -47,11 +47,3 @@ def test_the_question_of_a_killed_dispatcher_ends_and_is_asked_anew(redis_url: s
         here.ends(9942, again, "Allowed by Ada.")
         here.told(9942, "completed")
         assert here.made(9942, "made.txt")
-
-
-def test_without_the_setting_nothing_is_asked(redis_url: str, tmp_path: Path) -> None:
-    with asking(redis_url, tmp_path, APPROVE_TOOLS="") as here:
-        here.say(9943, "touch made.txt")
-        here.told(9943, "No such tool")
-        assert not here.made(9943, "made.txt")
-        assert not here.redis.exists("hcli:mem:approvals", "hcli:mem:approvals:open")

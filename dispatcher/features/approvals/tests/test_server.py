@@ -8,9 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from dispatcher.claude.client import ClaudeRequest, built_in_tools
-from dispatcher.features.approvals.server import APPROVER, BROKEN, approval_server
-from shared.config.tools import ChatTools
+from dispatcher.features.approvals.server import BROKEN, approval_server
 
 
 async def decide(tool: str, given: dict[str, Any]) -> str:
@@ -136,11 +134,3 @@ def test_a_question_ends_with_the_call(tmp_path: Path) -> None:
 
     asyncio.run(asyncio.wait_for(run(), 600))
     assert ended == ["Slow"]
-
-
-def test_a_call_names_who_is_asked_only_if_there_is_somebody() -> None:
-    may = ChatTools("WebFetch", ("Bash",), ("Bash",))
-    request = ClaudeRequest("hi", "s", False, None, Path("/"), None, tools=may)
-    assert request.approver == ""
-    assert APPROVER == "mcp__hmem_approval__ask"
-    assert built_in_tools(",".join([may.allowed, *may.asked])) == ("WebFetch", "Bash")

@@ -48,19 +48,18 @@ def say(day: DayMemory, *texts: str, chat: str = CHAT, role: str = "user", user:
     return [turn.turn_id for turn in turns]
 
 
-def dream(turns: list[str], *changes: dict[str, Any], run: int = 7, memories: int = 4, chat: str = CHAT) -> Dream:
-    answer = json.dumps({"changes": [{"messages": [1], **one} for one in changes]})
-    record = {
-        "run": run,
-        "chat_id": chat,
-        "writer": "ollama:x",
-        "turns": turns,
-        "notes": [0] * memories,
-        "propose": False,
-        "at": TUESDAY,
-        "answer": answer,
-    }
-    return Dream.from_json(record)
+def dream(
+    turns: list[str],
+    *changes: dict[str, Any],
+    run: int = 7,
+    memories: int = 4,
+    chat: str = CHAT,
+    answer: str | None = None,
+) -> Dream:
+    """`answer`: instead of these changes."""
+    said = json.dumps({"changes": [{"messages": [1], **one} for one in changes]}) if answer is None else answer
+    record = {"run": run, "chat_id": chat, "turns": turns, "notes": [0] * memories, "propose": False, "at": TUESDAY}
+    return Dream.from_json(record | {"answer": said})
 
 
 def texts(day: DayMemory, chat: str = CHAT) -> list[str]:
@@ -243,15 +242,5 @@ def test_orders_in_what_was_said_become_at_most_what_their_speaker_said(day: Day
     "answer", ["", "Sure! Here are", '{"changes": 3}', '{"changes": [{"do": ', "null", '{"a": 1}' * 50, "[[[[" * 5_000]
 )
 def test_an_answer_that_is_none_changes_nothing(day: DayMemory, answer: str) -> None:
-    record = {
-        "run": 1,
-        "chat_id": CHAT,
-        "writer": "x",
-        "turns": [],
-        "notes": [],
-        "propose": False,
-        "at": TUESDAY,
-        "answer": answer,
-    }
-    carried = Dreaming(day).carry_out(Dream.from_json(record))
+    carried = Dreaming(day).carry_out(dream([], answer=answer))
     assert (carried.changed, dict(carried.refused)) == (0, {checks.UNREADABLE: 1})

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dispatcher.features.mcp.claude_server import HANDED_ON, READING
+from dispatcher.features.mcp.claude_server import READING
 from dispatcher.features.mcp.tests.memory_server import MAY, Served, keep, served, told_lately
 from dispatcher.features.mcp.tools import RESULT_CHARACTERS, ToolAnswer, answer
 from dispatcher.memory.day.memory import DayMemory
@@ -197,7 +197,3 @@ def test_no_answer_carries_a_mark() -> None:
     assert "obey" in told
     for line in told.splitlines():
         assert line.startswith(("<record id=", "</record id=")) or not re.search(r"[<＜]\s?[a-z/]", visible(line)), line
-
-
-def test_no_service_is_given_the_administrators_url() -> None:
-    assert "redis_admin_url" not in HANDED_ON

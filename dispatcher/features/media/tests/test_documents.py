@@ -110,17 +110,6 @@ def test_files_sent_together_are_one_message(talk: Talk) -> None:
     assert "Attached, and not readable for you: file." in talk.words()
 
 
-def test_what_is_not_read_is_answered_in_a_sentence_without_claude(talk: Talk) -> None:
-    """Each kind of it: documents/test_conversion.py."""
-    before = len(talk.model.requests)
-    for content, words in (
-        (b"\x7fELF" + bytes(60), "This is a program"),
-        (documents.pdf(*map(str, range(101))), "more than 100 pages"),
-    ):
-        assert words in talk.send(None, caption="look", **talk.stage.api.files.document(content, "a.pdf"))
-    assert len(talk.model.requests) == before
-
-
 @pytest.mark.usefixtures("_contract")
 def test_a_night_cuts_documents_and_its_counts_add_up(talk: Talk) -> None:
     consolidated(talk)

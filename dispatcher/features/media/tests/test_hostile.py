@@ -75,10 +75,3 @@ def test_none_gets_through(talk: Talk) -> None:
     assert all("SECRET-file" not in json.dumps(one) for one in talk.model.requests)
     memories = talk.stage.world.command("hmem", "memory", "list", str(CHAT), check=False)
     assert "SECRET-fact" not in memories.stdout, "no tag in a message acts"
-
-
-def test_the_same_on_its_own_line_would_be_seen(talk: Talk) -> None:
-    """The check would find what gets in: the secret is in the request when it is said."""
-    talk.send(None, caption="SECRET-file", **talk.stage.api.files.photo(png(999)))
-    with pytest.raises(AssertionError):
-        reached(talk, [""], "caption")

@@ -51,12 +51,6 @@ def test_the_recording_is_sent_as_the_service_wants_it(light: World, api: Transc
     assert got.key == "sk-test"
 
 
-def test_a_server_is_told_the_language_that_is_named_and_no_likely_one(light: World, api: TranscriptionApi) -> None:
-    for named in ("de", ""):
-        heard(light, spoken=Spoken(named, "pt"), transcribe_url=api.url, transcribe_key="sk-test")
-    assert [one.fields.get("language") for one in api.received] == ["de", None]
-
-
 def test_a_wrong_key_is_a_sentence_and_not_tried_again(light: World, api: TranscriptionApi) -> None:
     assert "TRANSCRIBE_KEY" in refused(light, transcribe_url=api.url, transcribe_key="sk-other")
     assert len(api.received) == 1

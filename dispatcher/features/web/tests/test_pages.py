@@ -6,10 +6,12 @@ import io
 import re
 import time
 import zipfile
+from zoneinfo import ZoneInfo
 
 import orjson
 import pytest
 
+from dispatcher.features.web.chat_data import calendar
 from dispatcher.features.web.pages import nights
 from dispatcher.features.web.tests.conftest import Site, Visitor, serving
 from nightly.imports.formats import formats
@@ -249,3 +251,10 @@ def test_a_narrowed_session_sees_no_output_and_no_receipt_of_others(talked: Worl
         assert "secret-" not in site.visitor().get("/forget")
     with serving(talked) as site:
         assert site.visitor().get("/forget").count("secret-") == 2
+
+
+def test_a_month_begins_with_its_first_day_and_the_newest_is_first() -> None:
+    months = calendar([0.0, 86_400.0 * 40, 86_400.0 * 41, 86_400.0 * 41 + 1], ZoneInfo("UTC"))
+    assert [*months] == ["1970-02", "1970-01"]
+    assert months["1970-02"] == {"1970-02-10": 1, "1970-02-11": 2}
+    assert calendar([], ZoneInfo("UTC")) == {}
