@@ -50,7 +50,7 @@ def dead(
         raise InvalidInput("--retry and --drop exclude each other. Leave one of them out.")
     settings = start()
     with closing(connect(settings)) as client:
-        letters = DeadLetters(client)
+        letters = DeadLetters(client, settings)
         if not (retry or drop):
             chosen = letters.chosen(ids, every=False) if ids else list(letters.all())
             _show(chosen, settings, whole=bool(ids), json=json)

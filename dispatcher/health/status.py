@@ -63,7 +63,7 @@ def read_status(settings: Settings, client: Redis, now: float | None = None) -> 
     )
     _read_workers(client, status)
     status.bot = shown(cast(bytes | None, client.get(keys.bot_owner(MAIN_BOT))) or b"") or None
-    status.guests = len(chats_let_in(client))
+    status.guests = len(chats_let_in(client, settings))
     status.turns_waiting, oldest = turns_waiting(client)
     status.oldest_waiting_hours = None if oldest is None else (moment - oldest) / 3600
     if cast(bytes, client.type(keys.KEPT)) == b"hash":

@@ -6,32 +6,38 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from shared.hooks import features, specification
+from shared.turns.signed.records import secret_in
 
 if TYPE_CHECKING:
     from redis import Redis
     from redis.asyncio import Redis as AsyncRedis
 
-
-@specification(fails="closed")
-async def admits(chat: int, redis: AsyncRedis) -> bool | None:
-    """Whether a chat that ALLOWED_CHATS does not list is answered all the same. RedisError while Redis does not answer: it is asked again."""
+    from shared.config.settings import Settings
 
 
 @specification(fails="closed")
-def admitted_chats(redis: Redis) -> Collection[int] | None:
+async def admits(chat: int, redis: AsyncRedis, secret: str) -> bool | None:
+    """Whether a chat that ALLOWED_CHATS does not list is answered all the same; `secret` has signed what says so (shared/turns/signed/records.py).
+    RedisError while Redis does not answer: it is asked again."""
+
+
+@specification(fails="closed")
+def admitted_chats(redis: Redis, secret: str) -> Collection[int] | None:
     """All of these chats, for `hmem doctor` and `hmem status`."""
 
 
 class AllowedChats:
     """One per bot. RedisError while Redis does not answer."""
 
-    def __init__(self, chats: frozenset[int], redis: AsyncRedis) -> None:
-        self._chats, self._redis = chats, redis
+    def __init__(self, chats: frozenset[int], redis: AsyncRedis, secret: str) -> None:
+        self._chats, self._redis, self._secret = chats, redis, secret
 
     async def has(self, chat: int) -> bool:
-        return chat in self._chats or any(await features().ask_async(admits, chat=chat, redis=self._redis))
+        return chat in self._chats or any(
+            await features().ask_async(admits, chat=chat, redis=self._redis, secret=self._secret)
+        )
 
 
-def chats_let_in(redis: Redis) -> set[int]:
+def chats_let_in(redis: Redis, settings: Settings) -> set[int]:
     """Those that are answered beside the ones of ALLOWED_CHATS."""
-    return {chat for found in features().ask(admitted_chats, redis=redis) for chat in found}
+    return {chat for found in features().ask(admitted_chats, redis=redis, secret=secret_in(settings)) for chat in found}

@@ -35,7 +35,8 @@ from dispatcher.queue.refused import dead_letter
 from dispatcher.queue.scripts import script_text
 from shared.errors import HmemError, StorageError
 from shared.system.faults import crash_point
-from shared.turns.records import RecordRefused, Turn, dumps, loads_object, timestamp_of, turns_of
+from shared.turns.records import RecordRefused, Turn, loads_object, timestamp_of, turns_of
+from shared.turns.signed.records import secret_in, sign_record
 from shared.wire import keys
 from shared.wire.ids import bot_names, bot_of
 from shared.wire.values import count_of, shown
@@ -235,7 +236,8 @@ class Consolidator:
             text = reminder_text(said_text(memory), deadline, now, self._day.zone_of(chat_id))
         message = {"id": f"reminder-{memory.uid}", "chat_id": chat_id, "text": text, "created_at": now}
         names = [keys.reminded(memory.uid), keys.outbox(bot_of(chat_id))]
-        self._remind_once(keys=names, args=[dumps(message), keys.REMINDED_TTL_SECONDS])
+        signed = sign_record(secret_in(self._day.settings), names[1], message)
+        self._remind_once(keys=names, args=[signed, keys.REMINDED_TTL_SECONDS])
         crash_point("consolidation:reminded")
 
     def _drop_unfetched(self) -> None:

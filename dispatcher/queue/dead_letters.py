@@ -21,8 +21,10 @@ from redis import Redis, ResponseError
 from dispatcher.memory.day.later_tags import parse_later
 from dispatcher.queue.refused import USED_ID
 from dispatcher.queue.scripts import script_text
+from shared.config.settings import Settings
 from shared.errors import InvalidInput
-from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task, dumps, loads_object
+from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task, loads_object
+from shared.turns.signed.records import secret_in, sign_record
 from shared.wire import keys
 from shared.wire.ids import bot_of, moment_of
 
@@ -123,8 +125,9 @@ class DeadLetter:
 class DeadLetters:
     """The list in Redis. A task that is too large is not retried, since it would be refused again."""
 
-    def __init__(self, client: Redis) -> None:
+    def __init__(self, client: Redis, settings: Settings) -> None:
         self._redis: Any = client
+        self._secret = secret_in(settings)
         self._retry = client.register_script(script_text("queue/retry"))
 
     def all(self) -> Iterator[DeadLetter]:
@@ -159,7 +162,9 @@ class DeadLetters:
         if why := letter.why_not():
             raise InvalidInput(f"{letter.name} is not retried: {why}.")
         task, task_id = letter.task, letter.task_id or ""
-        waiting, bot = _waiting(task), keys.bot_waiting(bot_of(task.chat_id if task else ""))
+        bot = keys.bot_waiting(bot_of(task.chat_id if task else ""))
+        record = _waiting(task)
+        waiting = sign_record(self._secret, f"{bot} {task_id}", record) if record else b""
         state = [keys.done(task_id), keys.attempts(task_id), keys.result(task_id), bot, keys.cancel(task_id)]
         names = [keys.DEAD, keys.TASKS if task else keys.TAGS, *state]
         arguments: list[bytes | str] = [letter.raw, letter.content, task.digest if task else "", task_id, waiting]
@@ -190,9 +195,9 @@ def _named(letters: Sequence[DeadLetter], name: str) -> DeadLetter:
     return found[0]
 
 
-def _waiting(task: Task | None) -> bytes:
+def _waiting(task: Task | None) -> dict[str, Any]:
     """A waiting record for our bot, which has dropped its own after delivering the apology. The answer is a new message, in a group outside
-    of topics. b"" for a task of another bot or of `hmem talk`, which no longer wait for it."""
+    of topics. None for a task of another bot or of `hmem talk`, which no longer wait for it."""
     if task is None or not _OUR_BOT.fullmatch(task.task_id) or not re.fullmatch(r"-?[0-9]+", task.chat_id):
-        return b""
-    return dumps({"chat": task.chat_id, "at": time.time()} | ({"user": task.user_id} if task.user_id else {}))
+        return {}
+    return {"chat": task.chat_id, "at": time.time()} | ({"user": task.user_id} if task.user_id else {})

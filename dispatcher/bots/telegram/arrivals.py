@@ -25,7 +25,7 @@ from dispatcher.bots.telegram.state import QUEUED_OF_CHAT, Mark, Waiting, digest
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
 from shared.turns.media import MEDIA_MOST, Media
-from shared.turns.records import MOST_TASK_BYTES, NO_TEXT, RecordRefused, dumps, loads_object, with_text
+from shared.turns.records import MOST_TASK_BYTES, NO_TEXT, RecordRefused, dumps, with_text
 from shared.wire.media.store import MediaRefused
 
 #: How long the bot waits for another picture of an album, and for the next part of a long text; how far apart Telegram may date two parts. Seconds.
@@ -87,7 +87,7 @@ class Arriving:
                 other.text if self.cut == MESSAGE_CHARACTERS else f"\n{other.text}"
             )  # full: cut in the middle of a line
             grown = replace(self, at=other.at, said=other.said, cut=other.cut, parts=so_far | {other.label: more})
-            ends = not other.cut or len(grown.to_json()) > MOST_TASK_BYTES // 2  # a larger one would be refused
+            ends = not other.cut or len(dumps(grown.to_json())) > MOST_TASK_BYTES // 2  # a larger one would be refused
             return replace(grown, album=None, cut=None) if ends else grown
         files = (*self.files, *other.files)[:MEDIA_MOST]
         if self.text or not other.text:
@@ -102,13 +102,12 @@ class Arriving:
             return replace(self, parts=self.parts | {label: lead + text})
         return replace(self, task=with_text(self.task, text))
 
-    def to_json(self) -> bytes:
-        return dumps({name: value for name, value in asdict(self).items() if value is not None})
+    def to_json(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     @classmethod
-    def parse(cls, raw: bytes) -> Arriving:
+    def parse(cls, record: dict[str, Any]) -> Arriving:
         """RecordRefused or TypeError for what this program did not write."""
-        record = loads_object(raw)
         files = tuple(FileToFetch(**one) for one in record.pop("files", ()))
         made = cls(files=files, **record)
         if not isinstance(made.task, dict) or not isinstance(made.record, dict):
@@ -173,13 +172,15 @@ class Arrivals:
         return {name: found for name, found in (await self.all()).items() if found[1].chat == chat}
 
     async def all(self) -> dict[str, tuple[bytes, Arriving]]:
-        """In their order. One that cannot be read is logged and removed: it could never be fetched."""
+        """In their order. One that is unreadable or that this bot did not sign is logged and removed."""
         found = {}
         for name, raw in (await self._state.updates.arriving()).items():
             try:
-                found[name] = (raw, Arriving.parse(raw))
+                found[name] = (raw, Arriving.parse(self._state.updates.verified(name, raw)))
             except (ValueError, TypeError) as error:
-                log.error("an arriving message cannot be read and is removed", task=name, error=type(error).__name__)
+                log.error(
+                    "an arriving message cannot be believed and is removed", task=name, error=type(error).__name__
+                )
                 await self._state.updates.drop_arriving(name)
         return dict(sorted(found.items(), key=lambda one: one[1][1].order))
 
@@ -217,7 +218,7 @@ class Arrivals:
             if (left := one.due - time.time()) > 0:
                 await asyncio.sleep(min(left, 5.0))
                 continue
-            record = Waiting.parse(dumps(one.record))
+            record = Waiting.parse(one.record)
             with speaking(record.language):
                 await self._fetch_all(name, raw, one, record)
             self._arrived()

@@ -92,7 +92,7 @@ class BotCore:
         self.settings, self.telegram, self.redis = settings, telegram, redis
         self.state = BotState(redis, secret)
         self.secret, self.presses = secret, Presses(secret)
-        self.allowed, self.rights = AllowedChats(settings.allowed, redis), Rights(settings)
+        self.allowed, self.rights = AllowedChats(settings.allowed, redis, secret), Rights(settings)
         self.media = MediaStore(redis)
         self.me: User  # as Telegram knows the bot: set before anything is done
 

@@ -45,11 +45,12 @@ from dispatcher.bots.telegram.client import NO_ID, ButtonRows, until_redis_answe
 from dispatcher.bots.telegram.core import BotCore, Keyboards
 from dispatcher.bots.telegram.partials import PLACEHOLDER, Partials
 from dispatcher.bots.telegram.rendering import MessagePart, parts_of, plain_parts
-from dispatcher.bots.telegram.state import Mark, Waiting
+from dispatcher.bots.telegram.state import OUTBOX, Mark, Waiting
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
 from shared.turns.media import HEARD_MARK, Media
-from shared.turns.records import RecordRefused, chat_id_of, loads_object, user_id_of
+from shared.turns.records import RecordRefused, chat_id_of, user_id_of
+from shared.turns.signed.records import signed_record
 from shared.turns.signed.results import Result, keyboard_json, keyboard_of
 from shared.turns.speakers import plain_name
 
@@ -101,6 +102,7 @@ class Delivery:
     def __init__(self, core: BotCore) -> None:
         self._telegram, self._state, self._allowed = core.telegram, core.state, core.allowed
         self._keyboards, self._files, self._marks = Keyboards(core), core.media, core.state.marks
+        self._secret = core.secret
         # None: answers are shown only when they are complete
         self._partials = Partials(core, self._keyboards) if core.settings.stream else None
         self._chats: dict[int, asyncio.Task[None]] = {}  # one task for each chat with work
@@ -359,10 +361,10 @@ class Delivery:
 
     async def _outbox_record(self, raw: bytes) -> Waiting | None:
         try:
-            message = loads_object(raw)
+            message = signed_record(self._secret, OUTBOX, raw)
             chat, text = int(chat_id_of(message.get("chat_id"))), message.get("text")
         except (RecordRefused, ValueError) as error:
-            log.error("a message of the outbox cannot be read and is removed", error=str(error))
+            log.error("a message of the outbox cannot be believed and is removed", error=str(error))
             return None
         if not await self._allowed.has(chat) or not isinstance(text, str) or not text.strip():
             log.error("a message of the outbox is removed: its chat is not allowed, or it is empty", chat=chat)

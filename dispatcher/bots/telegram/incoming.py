@@ -44,7 +44,7 @@ from dispatcher.queue.chat_commands import dispatcher_commands
 from shared.hooks import Hooks
 from shared.system.faults import crash_point
 from shared.text.translations import later, noted_language, speaking, tr
-from shared.turns.records import MODELS, dumps, loads_object
+from shared.turns.records import MODELS, dumps
 from shared.wire import keys
 
 log = structlog.get_logger()
@@ -307,7 +307,7 @@ class Routes(Dispatcher):
         self, incoming: IncomingMessage, task: dict[str, Any], delivery: Waiting, files: tuple[FileToFetch, ...] = ()
     ) -> Answer:
         """Behind what is still arriving of this chat, or as a part of it."""
-        order, record = int(incoming.task_id.rpartition("-")[2]), loads_object(delivery.to_json())
+        order, record = int(incoming.task_id.rpartition("-")[2]), delivery.to_json()
         task = named(task, files)
         arriving = Arriving(
             order, delivery.chat, time.time(), incoming.label, task, record, files,

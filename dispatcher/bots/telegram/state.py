@@ -23,6 +23,7 @@ from shared.config.settings import Settings
 from shared.system.formats import refuse_newer_redis
 from shared.text.translations import language_of, later, speaking, tr
 from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task, dumps, loads_object, with_text
+from shared.turns.signed.records import sign_record, signed_record
 from shared.turns.signed.results import Result, reply_command_of
 from shared.wire import keys
 from shared.wire.client import BOT, open_async_redis
@@ -75,14 +76,14 @@ class Waiting:
     def target(self) -> int:
         return int(self.moved or self.chat)
 
-    def to_json(self) -> bytes:
-        return dumps({name: value for name, value in asdict(self).items() if value is not None})
+    def to_json(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     @classmethod
-    def parse(cls, raw: bytes) -> Waiting:
-        """RecordRefused, TypeError or ValueError for a record that this program did not write."""
+    def parse(cls, record: dict[str, Any]) -> Waiting:
+        """TypeError or ValueError for a record that this program did not write."""
         known = {one.name for one in fields(cls)}  # a later version may have written more
-        made = cls(**{name: value for name, value in loads_object(raw).items() if name in known})
+        made = cls(**{name: value for name, value in record.items() if name in known})
         float(made.at)
         int(made.parts_sent)
         _ = made.target
@@ -118,9 +119,14 @@ class Mark:
         return cls(**{name: value for name, value in loads_object(raw).items() if name in known})
 
 
+def signed_waiting(secret: str, name: str, record: Waiting) -> bytes:
+    """A waiting record as it stands in Redis under this name; the bot believes no other."""
+    return sign_record(secret, f"{WAITING} {name}", record.to_json())
+
+
 class _InRedis:
-    def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+    def __init__(self, redis: Redis, secret: str) -> None:
+        self._redis, self._secret = redis, secret
 
     async def _run(self, script: str, names: list[str], arguments: list[Any], room: str = "bots/telegram") -> Any:
         run = self._redis.register_script(script_text(f"{room}/{script}"))
@@ -129,10 +135,6 @@ class _InRedis:
 
 class Queue(_InRedis):
     """The queue of the dispatcher, and who serves it."""
-
-    def __init__(self, redis: Redis, secret: str) -> None:
-        super().__init__(redis)
-        self._secret = secret
 
     async def queued(self) -> list[tuple[bytes, Task]]:
         """Tasks in the queue, with their bytes; the dispatcher refuses invalid and too large ones, so they are left out."""
@@ -176,9 +178,9 @@ class Queue(_InRedis):
 class Updates(_InRedis):
     """What is noted of updates and messages that came in: none is taken twice, none is lost."""
 
-    def __init__(self, redis: Redis, queue: Queue) -> None:
-        super().__init__(redis)
-        self._queue = queue
+    def __init__(self, redis: Redis, secret: str) -> None:
+        super().__init__(redis, secret)
+        self._queue = Queue(redis, secret)
 
     async def taken(self, task_id: str) -> bool:
         """Whether this update was taken before."""
@@ -199,30 +201,37 @@ class Updates(_InRedis):
         seen, message_seen = keys.bot_seen(task_id), keys.bot_seen(message)
         names = [WAITING, seen, keys.TASKS, keys.pending(record.chat), message_seen, ARRIVING]
         limits = [QUEUED, QUEUED_OF_CHAT, keys.BOT_SEEN_TTL_SECONDS]
-        refused = [f"full-{record.chat}", refusal.to_json()] if refusal else ["", ""]
+        full = f"full-{record.chat}"
+        refused = [full, signed_waiting(self._secret, full, refusal)] if refusal else ["", ""]
         more = [mark.to_json() if mark else b"", *refused, arriving]
-        return int(await self._run("intake", names, [task_id, record.to_json(), task, *limits, *more]))
+        waiting = signed_waiting(self._secret, task_id, record)
+        return int(await self._run("intake", names, [task_id, waiting, task, *limits, *more]))
 
     async def say(self, update: str, record: Waiting, arriving: bytes = b"") -> None:
         """One of the bot's own messages in reply to an update, once. `arriving`: as in `take`."""
         await self.take(update, record, b"", update, None, None, arriving)
 
     async def arriving(self) -> dict[str, bytes]:
-        """Task id → messages whose files are being fetched (arrivals.py)."""
+        """Task id → messages whose files are being fetched (arrivals.py), unverified."""
         found = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(ARRIVING))
         return {name.decode("utf-8", "replace"): raw for name, raw in found.items()}
 
-    async def arrive(self, task_id: str, update: str, before: bytes, after: bytes) -> int:
+    def verified(self, task_id: str, raw: bytes) -> dict[str, Any]:
+        """One of them; RecordRefused for what this bot did not write."""
+        return signed_record(self._secret, f"{ARRIVING} {task_id}", raw)
+
+    async def arrive(self, task_id: str, update: str, before: bytes, after: dict[str, Any]) -> int:
         """Store one of them with the update that brought it: 1 stored, 0 that update was taken before, -1 it has changed meanwhile."""
-        names = [ARRIVING, keys.bot_seen(update)]
-        return int(await self._run("arrive", names, [task_id, before, after, keys.BOT_SEEN_TTL_SECONDS]))
+        names, signed = [ARRIVING, keys.bot_seen(update)], sign_record(self._secret, f"{ARRIVING} {task_id}", after)
+        return int(await self._run("arrive", names, [task_id, before, signed, keys.BOT_SEEN_TTL_SECONDS]))
 
     async def drop_arriving(self, task_id: str) -> None:
         await self._redis.hdel(ARRIVING, task_id)
 
     async def tell(self, field: str, record: Waiting, mark: str, seconds: int) -> bool:
         """One of the bot's own messages, once for as long as the mark lasts."""
-        return bool(await self._run("say_once", [WAITING, mark], [field, record.to_json(), seconds]))
+        said = signed_waiting(self._secret, field, record)
+        return bool(await self._run("say_once", [WAITING, mark], [field, said, seconds]))
 
     async def edited(self, update: str, message: str, mark: Mark, text: str, user: int) -> bool:
         """Give a task that is still queued the new text of a message, edited by `user`; False if it is taken, or not to be found again in it."""
@@ -239,18 +248,19 @@ class Deliveries(_InRedis):
     """What is to be sent, and how much of it has been."""
 
     async def waiting(self) -> dict[str, Waiting]:
-        """Everything that is to be delivered, oldest first. An unreadable record is logged and removed: it could never be delivered."""
+        """Everything that is to be delivered, oldest first. A record that is unreadable or that nobody of us signed is logged and removed."""
         found: dict[str, Waiting] = {}
-        for name, raw in (await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(WAITING))).items():
+        for raw_name, raw in (await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(WAITING))).items():
+            name = raw_name.decode("utf-8", "backslashreplace")
             try:
-                found[name.decode("utf-8")] = Waiting.parse(raw)
+                found[name] = Waiting.parse(signed_record(self._secret, f"{WAITING} {name}", raw))
             except (ValueError, TypeError) as error:
-                log.error("a waiting record cannot be read and is removed", record=name, error=str(error))
-                await self._redis.hdel(WAITING, cast(str, name))
+                log.error("a waiting record cannot be believed and is removed", record=name, error=str(error))
+                await self._redis.hdel(WAITING, cast(str, raw_name))
         return dict(sorted(found.items(), key=lambda one: (one[1].at, one[0])))
 
     async def note(self, name: str, record: Waiting) -> None:
-        await self._run("update_waiting", [WAITING], [name, record.to_json()])
+        await self._run("update_waiting", [WAITING], [name, signed_waiting(self._secret, name, record)])
 
     async def delivered(self, name: str, record: Waiting, result: bytes = b"") -> None:
         await self._run("delivered", [WAITING, keys.result(name), keys.pending(record.chat)], [name, result])
@@ -261,7 +271,8 @@ class Deliveries(_InRedis):
 
     async def take_from_outbox(self, raw: bytes, record: Waiting | None) -> None:
         field = f"outbox-{hashlib.sha256(raw).hexdigest()[:32]}"
-        await self._run("outbox", [OUTBOX, WAITING], [raw, field, record.to_json() if record else b""])
+        waiting = signed_waiting(self._secret, field, record) if record else b""
+        await self._run("outbox", [OUTBOX, WAITING], [raw, field, waiting])
 
 
 class Chats(_InRedis):
@@ -360,9 +371,9 @@ class BotState:
     """The bot's state in Redis, by subject."""
 
     def __init__(self, redis: Redis, secret: str) -> None:
-        self.queue = Queue(redis, secret)
-        self.updates, self.deliveries = Updates(redis, self.queue), Deliveries(redis)
-        self.chats, self.marks, self.lease = Chats(redis), ChatMarks(redis), BotLease(redis)
+        own = (redis, secret)
+        self.queue, self.updates, self.deliveries = Queue(*own), Updates(*own), Deliveries(*own)
+        self.chats, self.marks, self.lease = Chats(*own), ChatMarks(*own), BotLease(*own)
         self.answers = Answers(redis, secret)
 
     async def unanswered(self) -> dict[str, Waiting]:

@@ -96,13 +96,15 @@ class DigestPart:
         if url := self._own.heartbeat_url:
             from dispatcher.features.digest.heartbeat import beat
 
-            beat(url, nights_of(client), Outgoing(client), now)
+            beat(url, nights_of(client), Outgoing(client, self._settings), now)
 
     def tell_chats(self, client: Redis, now: float) -> None:
         """One look for the chats' digests. RedisError if Redis does not answer."""
         from dispatcher.features.digest.digest import send_digests
 
-        send_digests(self._core.day, self._core.served.reading, Outgoing(client), now, lambda: self._stopping)
+        send_digests(
+            self._core.day, self._core.served.reading, Outgoing(client, self._settings), now, lambda: self._stopping
+        )
 
     def _try(self, name: str, look: Callable[[Redis, float], object], client: Redis, now: float) -> None:
         """A reason that stays the same is logged once."""
@@ -135,7 +137,12 @@ async def note_outcome(client: AsyncRedis, *, failed: bool) -> None:
 
 def send_report(setup: Setup) -> bool:
     """Send today's morning report if it is time, this host ran by then, and it was not sent yet; whether it was."""
-    settings, own, now, outgoing = setup.settings, setup.settings.of(DigestSettings), setup.now(), Outgoing(setup.redis)
+    settings, own, now, outgoing = (
+        setup.settings,
+        setup.settings.of(DigestSettings),
+        setup.now(),
+        Outgoing(setup.redis, setup.settings),
+    )
     day = datetime.fromtimestamp(now, settings.timezone).date()
     at = instant(day, clock.fromisoformat(own.report_at), settings.timezone)
     began = running_since(settings.hmem_state_dir)

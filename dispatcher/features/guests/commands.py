@@ -55,7 +55,7 @@ class GuestCommands:
 
     def __init__(self, core: BotCore) -> None:
         self._core, self._state, self._rights = core, core.state, core.rights
-        self._invitations, self._zone = Invitations(core.redis, core.rights), core.settings.timezone
+        self._invitations, self._zone = Invitations(core.redis, core.secret, core.rights), core.settings.timezone
 
     @hook
     def bot_commands(self) -> Mapping[str, Callable[[IncomingMessage], Awaitable[BotAnswer]]]:
@@ -84,7 +84,9 @@ class GuestCommands:
         """`/invite here` of an owner in a group: what is said; None for anybody else, and for any other text."""
         if incoming.text.strip().lower() != "here" or not self._rights.unlimited(True, incoming.own_id):
             return None
-        if incoming.chat in self._core.settings.allowed or await is_guest(incoming.chat, self._core.redis):
+        if incoming.chat in self._core.settings.allowed or await is_guest(
+            incoming.chat, self._core.redis, self._core.secret
+        ):
             return tr(HERE_ALREADY)
         name = incoming.chat_title or tr("a group")
         await self._invitations.set(Guest(str(incoming.chat), name, time.time(), incoming.own_id or ""))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from shared.hooks import hook
@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from dispatcher.bots.telegram.core import BotCore
     from dispatcher.chat_data.forget.layers.redis_entries import RedisEntry, RedisReader
     from dispatcher.chat_data.forget.request import Scope
+    from dispatcher.health.findings import Check
+
+
+@hook
+def checks() -> Sequence[Check]:
+    from dispatcher.features.guests.records import check_guests
+    from dispatcher.health.findings import Check
+
+    return [Check("guests", check_guests, needs=("redis",))]
 
 
 @hook
@@ -24,17 +33,17 @@ def redis_entries(scope: Scope, reader: RedisReader) -> Iterable[RedisEntry]:
 
 
 @hook
-async def admits(chat: int, redis: AsyncRedis) -> bool:
+async def admits(chat: int, redis: AsyncRedis, secret: str) -> bool:
     from dispatcher.features.guests.records import is_guest
 
-    return await is_guest(chat, redis)
+    return await is_guest(chat, redis, secret)
 
 
 @hook
-def admitted_chats(redis: Redis) -> Collection[int]:
+def admitted_chats(redis: Redis, secret: str) -> Collection[int]:
     from dispatcher.features.guests.records import guest_chats
 
-    return guest_chats(redis)
+    return guest_chats(redis, secret)
 
 
 @hook

@@ -13,18 +13,22 @@ import time
 from collections.abc import Awaitable
 from typing import Any, cast
 
+import structlog
 from redis.asyncio import Redis
 
-from dispatcher.bots.telegram.state import WAITING, Waiting
+from dispatcher.bots.telegram.state import WAITING, Waiting, signed_waiting
 from dispatcher.features.guests import keys as own
 from dispatcher.features.guests.records import Guest, guests_of
 from dispatcher.queue.chats import ACCESS, ChatAccess
 from dispatcher.queue.rights import Rights
 from dispatcher.queue.scripts import script_text
 from shared.text.translations import later, tr
-from shared.turns.records import RecordRefused, dumps, loads_object
+from shared.turns.records import RecordRefused
+from shared.turns.signed.records import sign_record, signed_record
 from shared.turns.speakers import label
 from shared.wire import keys
+
+log = structlog.get_logger()
 
 #: Random bytes of a code; as text it has a third more characters, all of which a link may have.
 CODE_BYTES = 18
@@ -48,24 +52,29 @@ JOINED = later(
 class Invitations:
     """One per bot."""
 
-    def __init__(self, redis: Redis, rights: Rights) -> None:
-        self._redis, self._rights = redis, rights
+    def __init__(self, redis: Redis, secret: str, rights: Rights) -> None:
+        self._redis, self._secret, self._rights = redis, secret, rights
         self._join = redis.register_script(script_text("features/guests/join"))
 
     async def make(self, by: str, seconds: int) -> str:
         """A new code of this owner."""
         code = secrets.token_urlsafe(CODE_BYTES)
-        await self._redis.set(own.invite(hashed(code)), dumps({"by": by, "at": time.time()}), ex=seconds)
+        key = own.invite(hashed(code))
+        await self._redis.set(key, sign_record(self._secret, key, {"by": by, "at": time.time()}), ex=seconds)
         return code
 
     async def join(self, update: str, chat: int, name: str, code: str) -> int:
         """A stranger sends a code: 1 they are a guest now, 0 they are told that it is not valid, -1 nothing is said. May be repeated."""
         key, now = own.invite(hashed(code)), time.time()
         raw = cast(bytes | None, await self._redis.get(key))
-        by = _inviter(raw)
+        by = self._inviter(key, raw)
         by = by if self._rights.counts_all(by, False, by) else ""  # who is no owner any more invites nobody
         guest = Guest(str(chat), name, now, by)
         told = tr(JOINED).format(name=label("user", name), chat=chat)
+
+        def waiting(field: str, to: str, text: str) -> bytes:
+            return signed_waiting(self._secret, field, Waiting(to, now, text=text))
+
         return int(
             await cast(
                 Awaitable[Any],
@@ -82,11 +91,11 @@ class Invitations:
                         update,
                         str(chat),
                         raw if raw and by else b"",
-                        guest.to_json(),
-                        Waiting(str(chat), now, text=tr(WELCOME)).to_json(),
-                        Waiting(str(chat), now, text=tr(NOT_VALID)).to_json(),
+                        guest.signed(self._secret),
+                        waiting(update, str(chat), tr(WELCOME)),
+                        waiting(update, str(chat), tr(NOT_VALID)),
                         f"joined-{update}",
-                        Waiting(by or str(chat), now, text=told).to_json(),
+                        waiting(f"joined-{update}", by or str(chat), told),
                         keys.BOT_SEEN_TTL_SECONDS,
                         MOST_TRIES,
                         own.TRIES_TTL_SECONDS,
@@ -101,11 +110,20 @@ class Invitations:
         """Allow a chat without a code, or remove it. A crash in between leaves it with less than it may have; repeated, all is written."""
         access = ChatAccess.LIMITED if guest.removed is None else ChatAccess.CLOSED
         await self._redis.hset(keys.chat_settings(guest.chat), ACCESS, access)
-        await self._redis.hset(own.GUESTS, guest.chat, cast(str, guest.to_json()))
+        await self._redis.hset(own.GUESTS, guest.chat, cast(str, guest.signed(self._secret)))
 
     async def guests(self) -> list[Guest]:
         """The newest first."""
-        return guests_of(await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(own.GUESTS)))
+        raw = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(own.GUESTS))
+        return guests_of(raw, self._secret)
+
+    def _inviter(self, key: str, raw: bytes | None) -> str:
+        try:
+            by = signed_record(self._secret, key, raw)["by"] if raw else ""
+        except (RecordRefused, KeyError) as error:
+            log.warning("an invitation is refused", error=str(error))
+            return ""
+        return by if isinstance(by, str) and by.isdigit() else ""
 
 
 def code_in(command: str, text: str) -> str | None:
@@ -126,11 +144,3 @@ def seconds_of(text: str) -> int | None:
     found = re.fullmatch(r"([0-9]{1,5})\s*([mhd])", text.lower())
     seconds = int(found[1]) * {"m": 60, "h": 3600, "d": 86_400}[found[2]] if found else 0
     return seconds if SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS else None
-
-
-def _inviter(raw: bytes | None) -> str:
-    try:
-        by = loads_object(raw)["by"] if raw else ""
-    except (RecordRefused, KeyError):
-        return ""
-    return by if isinstance(by, str) and by.isdigit() else ""

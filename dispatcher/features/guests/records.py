@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from dispatcher.chat_data.forget.layers.redis_entries import RedisEntry, RedisReader, record_of
 from dispatcher.features.guests.keys import GUESTS, invite
-from shared.turns.records import RecordRefused, dumps, loads_object
+from shared.text.format import counted
+from shared.turns.records import RecordRefused
+from shared.turns.signed.records import secret_in, sign_record, signed_record
+
+if TYPE_CHECKING:
+    from dispatcher.health.findings import Finding, Setup
 
 
 @dataclass(frozen=True)
@@ -28,14 +33,15 @@ class Guest:
     by: str
     removed: float | None = None
 
-    def to_json(self) -> bytes:
-        return dumps({name: value for name, value in asdict(self).items() if name != "chat" and value is not None})
+    def signed(self, secret: str) -> bytes:
+        record = {name: value for name, value in asdict(self).items() if name != "chat" and value is not None}
+        return sign_record(secret, f"{GUESTS} {self.chat}", record)
 
     @classmethod
-    def parse(cls, chat: bytes, raw: bytes) -> Guest | None:
-        """None for a record that this program did not write: it allows nothing."""
+    def parse(cls, chat: bytes, raw: bytes, secret: str) -> Guest | None:
+        """None for a record that our bot did not write: it allows nothing."""
         try:
-            record = loads_object(raw)
+            record = signed_record(secret, f"{GUESTS} {chat.decode('ascii')}", raw)
             removed = record.get("removed")
             since, ended = float(record["since"]), None if removed is None else float(removed)
             int(chat)
@@ -44,31 +50,35 @@ class Guest:
             return None
 
 
-def guests_of(raw: Mapping[bytes, bytes]) -> list[Guest]:
+def guests_of(raw: Mapping[bytes, bytes], secret: str) -> list[Guest]:
     """Those that are allowed, the newest first."""
-    found = (Guest.parse(chat, one) for chat, one in raw.items())
+    found = (Guest.parse(chat, one, secret) for chat, one in raw.items())
     return sorted((one for one in found if one and one.removed is None), key=lambda one: (-one.since, one.chat))
 
 
-async def is_guest(chat: int, redis: Redis) -> bool:
+async def is_guest(chat: int, redis: Redis, secret: str) -> bool:
     """Whether this chat is allowed now. RedisError while Redis does not answer."""
     try:
         raw = await cast(Awaitable[bytes | None], redis.hget(GUESTS, str(chat)))
     except ResponseError as error:  # a key of another type
-        import structlog  # late: `hmem status` counts guests, too
-
-        structlog.get_logger().warning(
-            "guests cannot be read, so only ALLOWED_CHATS counts", error=str(error), todo="hmem doctor"
-        )
+        _warn("guests cannot be read, so only ALLOWED_CHATS counts", error=str(error))
         return False
-    guest = Guest.parse(str(chat).encode(), raw) if raw else None
+    guest = Guest.parse(str(chat).encode(), raw, secret) if raw else None
+    if raw and guest is None:
+        _warn("a guest is refused: the record is not signed with our RESULT_HMAC_KEY", chat=chat)
     return guest is not None and guest.removed is None
 
 
-def guest_chats(client: Any) -> set[int]:
+def _warn(event: str, **more: object) -> None:
+    import structlog  # late: `hmem status` counts guests, too
+
+    structlog.get_logger().warning(event, todo="hmem doctor", **more)
+
+
+def guest_chats(client: Any, secret: str) -> set[int]:
     """The chats that are allowed now, for a synchronous client."""
     try:
-        return {int(one.chat) for one in guests_of(client.hgetall(GUESTS))}
+        return {int(one.chat) for one in guests_of(client.hgetall(GUESTS), secret)}
     except ResponseError:  # a key of another type
         return set()
 
@@ -78,3 +88,19 @@ def invitations_of(owner: str, reader: RedisReader) -> Iterator[RedisEntry]:
     for key, raw in reader.scan(invite("*")):
         if record_of(raw).get("by") == owner:
             yield RedisEntry("redis: invitations", key, b"", "key")
+
+
+def check_guests(setup: Setup) -> Finding:
+    """All guests were let in by our bot."""
+    from dispatcher.health.findings import ok, warning  # late: the bot checks nothing
+
+    secret, redis = secret_in(setup.settings), setup.redis
+    records = cast(dict[bytes, bytes], redis.hgetall(GUESTS)) if redis.type(GUESTS) == b"hash" else {}
+    refused = [chat.decode("utf-8", "replace") for chat, raw in records.items() if not Guest.parse(chat, raw, secret)]
+    if not secret or not refused:
+        return ok(f"{counted(len(records), 'guest', 'guests')}.")
+    return warning(
+        f"{counted(len(refused), 'guest is', 'guests are')} refused, because the record is not signed with this RESULT_HMAC_KEY: "
+        f"{', '.join(sorted(refused)[:5])}.",
+        f"Invite whom you know again. Remove the others: redis-cli HDEL {GUESTS} CHAT.",
+    )

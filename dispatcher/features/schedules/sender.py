@@ -26,6 +26,7 @@ from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
 from shared.turns.message_origin import is_group
 from shared.turns.records import dumps
+from shared.turns.signed.records import secret_in, sign_record
 from shared.turns.signed.results import Button, keyboard_json
 from shared.wire import keys
 from shared.wire.ids import bot_of
@@ -56,7 +57,7 @@ class ScheduleSender:
     def __init__(self, day: DayMemory, client: Redis, limit: int, now: Callable[[], float] = time.time) -> None:
         """`limit`: SCHEDULE_LIMIT."""
         self._day, self._now, self._client, self._limit = day, now, client, limit
-        self._allowed = {str(chat) for chat in day.settings.allowed}
+        self._allowed, self._secret = {str(chat) for chat in day.settings.allowed}, secret_in(day.settings)
         self._remind = client.register_script(script_text("queue/remind"))
         self._ask: Any = client.register_script(script_text("features/schedules/ask_scheduled"))
 
@@ -87,7 +88,7 @@ class ScheduleSender:
         return max(SHORTEST_WAIT, min(LONGEST_WAIT, wait))
 
     def _send_reminder(self, one: Schedule, moment: float, now: float, _: str | None) -> None:
-        name = f"schedule-{one.name_of(moment)}"
+        name, outbox = f"schedule-{one.name_of(moment)}", keys.outbox(bot_of(one.chat_id))
         message = {
             "id": f"reminder-{name}",
             "chat_id": one.chat_id,
@@ -97,8 +98,8 @@ class ScheduleSender:
         }
         message |= {"user_id": one.user_id} if one.user_id else {}
         self._remind(
-            keys=[keys.reminded(name), keys.outbox(bot_of(one.chat_id))],
-            args=[dumps(message), keys.REMINDED_TTL_SECONDS],
+            keys=[keys.reminded(name), outbox],
+            args=[sign_record(self._secret, outbox, message), keys.REMINDED_TTL_SECONDS],
         )
 
     def _ask_question(self, one: Schedule, moment: float, now: float, language: str | None) -> None:
@@ -118,20 +119,22 @@ class ScheduleSender:
             "created_at": now,
         }
         day = datetime.fromtimestamp(now, ZoneInfo(one.zone)).strftime("%Y-%m-%d")
+        bot, outbox = keys.bot_waiting(bot_of(chat_id)), keys.outbox(bot_of(chat_id))
+        awaited = sign_record(self._secret, f"{bot} {task_id}", waiting) if _OUR_CHAT.fullmatch(chat_id) else b""
         asked = self._ask(
             keys=[
                 keys.reminded(f"schedule-{name}"),
                 keys.TASKS,
-                keys.bot_waiting(bot_of(chat_id)),
+                bot,
                 schedule_keys.asked(day, chat_id),
-                keys.outbox(bot_of(chat_id)),
+                outbox,
             ],
             args=[
                 dumps(task),
                 task_id,
-                dumps(waiting) if _OUR_CHAT.fullmatch(chat_id) else b"",
+                awaited,
                 limit,
-                dumps(refusal),
+                sign_record(self._secret, outbox, refusal),
                 keys.REMINDED_TTL_SECONDS,
                 schedule_keys.TTL_SECONDS,
             ],

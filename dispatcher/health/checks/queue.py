@@ -65,7 +65,7 @@ def check_bot(setup: Setup) -> Finding:
         return ok(
             "TELEGRAM_BOT_TOKEN is not set here: messages are expected to come from another bot, or from a bot with another settings file."
         )
-    let_in = chats_let_in(setup.redis)
+    let_in = chats_let_in(setup.redis, setup.settings)
     allowed = setup.settings.allowed | let_in
     if not allowed:
         return warning(
@@ -87,7 +87,7 @@ def check_owners(setup: Setup) -> Finding:
     settings = setup.settings
     if settings.owner_ids:
         return ok(f"OWNERS gives {len(settings.owner_ids)} people an owner's rights in groups.")
-    if any(is_group(str(chat)) for chat in settings.allowed | chats_let_in(setup.redis)):
+    if any(is_group(str(chat)) for chat in settings.allowed | chats_let_in(setup.redis, setup.settings)):
         return warning(
             "A group is allowed but OWNERS is empty, so no one may forget, change the model, use /new or cancel for others there.",
             "Add the owners' user ids to OWNERS, for bot and dispatcher. The bot shows people their number when it refuses them.",

@@ -99,8 +99,7 @@ def test_a_member_cancels_his_own_and_an_owner_everybodys(stage: Stage, group: i
     stage.redis.rpush(
         "hcli:tasks", unknown, json.dumps({"task_id": "nobodys", "message": "x", "chat_id": group, "user_id": 0})
     )
-    before = json.dumps({"chat": str(group), "at": 1e10, "placeholder": 1})  # as an earlier version kept it
-    stage.redis.hset("hcli:mem:bot:waiting:main", "from-before", before)
+    stage.waits("from-before", chat=str(group), at=1e10, placeholder=1)  # without a user
 
     def left() -> list[str]:
         return [str(one["task_id"]) for one in stage.queued()]

@@ -16,7 +16,9 @@ from typing import Any, cast
 
 from redis import Redis
 
+from shared.turns.signed.records import sign_record
 from shared.turns.signed.results import Doing, PartialAnswer
+from shared.wire import keys
 from tests.servers.telegram_api import TOKEN, TelegramApi
 from tests.servers.telegram_messages import Shown
 from tests.support.day import hcli_bot
@@ -129,6 +131,17 @@ class Stage:
     def answer(self, task_id: str, output: str, *, secret: str = SECRET) -> None:
         """A result, signed with code of the test's own."""
         hcli_bot.answer(self.redis, task_id, output, secret)
+
+    def push(self, *messages: dict[str, Any]) -> None:
+        """Into the outbox, signed as a dispatcher does it."""
+        self.redis.rpush(keys.outbox("main"), *(sign_record(SECRET, keys.outbox("main"), one) for one in messages))
+
+    def waits(self, name: str, **record: Any) -> None:
+        """A waiting record with these fields, and those that it has, signed."""
+        key = keys.bot_waiting("main")
+        known = json.loads(self.redis.hget(key, name) or b"{}")
+        known.pop("hmac", None)
+        self.redis.hset(key, name, sign_record(SECRET, f"{key} {name}", known | record))
 
     def write(self, task_id: str, chat: int, text: str, doing: Doing = "writing", tool: str = "") -> None:
         """What is there of an answer that is being written, as our dispatcher has it."""

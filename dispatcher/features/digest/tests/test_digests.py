@@ -108,7 +108,7 @@ def test_nothing_forgotten_is_in_it(day: DayMemory) -> None:
 
 
 def send(day: DayMemory, redis: Redis, now: float) -> int:
-    return send_digests(day, nullcontext, Outgoing(redis), now, lambda: False)
+    return send_digests(day, nullcontext, Outgoing(redis, day.settings), now, lambda: False)
 
 
 def test_each_chat_that_wants_one_gets_it_once_a_day(day: DayMemory, redis: Redis) -> None:

@@ -12,6 +12,7 @@ from dispatcher.features.digest.heartbeat import beat
 from dispatcher.features.digest.outgoing import Outgoing
 from dispatcher.features.digest.tests.looking import DAY, HOUR, MINUTE, at, failed_night, good_night
 from dispatcher.health.nights import NIGHT_KEYS, read_nights
+from shared.config.settings import load_settings
 from tests.servers.heartbeat import HeartbeatServer
 from tests.support.machine import free_port
 
@@ -25,7 +26,7 @@ def service() -> Iterator[HeartbeatServer]:
 
 
 def look(redis: Redis, url: str, now: float) -> None:
-    beat(url, read_nights([redis.get(key) for key in NIGHT_KEYS]), Outgoing(redis), now)
+    beat(url, read_nights([redis.get(key) for key in NIGHT_KEYS]), Outgoing(redis, load_settings()), now)
 
 
 def test_once_for_each_good_night_whoever_looks(redis: Redis, service: HeartbeatServer) -> None:
@@ -62,7 +63,7 @@ def test_a_call_that_fails_is_repeated_by_the_next_look(redis: Redis, service: H
 
 def test_while_one_dispatcher_calls_no_other_does(redis: Redis, service: HeartbeatServer) -> None:
     good_night(redis, NOW)
-    assert Outgoing(redis).my_turn("heartbeat", NOW, heartbeat.TURN_SECONDS)
+    assert Outgoing(redis, load_settings()).my_turn("heartbeat", NOW, heartbeat.TURN_SECONDS)
     look(redis, service.url, NOW + 1)
     assert service.asked == []
     look(redis, service.url, NOW + MINUTE)

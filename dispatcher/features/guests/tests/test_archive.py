@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dispatcher.features.guests.records import Guest
 from nightly.archive.incoming.events import last_events
+from shared.turns.records import loads_object
 from shared.wire import keys
-from tests.support.world import World
+from tests.support.world import SECRET, World
 
-RECORD = b'{"name":"Lena","since":1.0,"by":"1"}'
+RECORD = Guest("77", "Lena", 1.0, "1").signed(SECRET)
 
 
 def test_a_guest_comes_back_with_what_the_chat_may_have(light: World) -> None:
@@ -14,7 +16,7 @@ def test_a_guest_comes_back_with_what_the_chat_may_have(light: World) -> None:
     light.redis.hset(keys.chat_settings("77"), "access", "limited")
     light.night()
     states = {event.id: event.state for event in last_events(light.night_dir / "archive")}
-    assert states == {"77": {"guest": {"name": "Lena", "since": 1.0, "by": "1"}, "access": "limited"}}
+    assert states == {"77": {"guest": loads_object(RECORD), "access": "limited"}}
     light.redis.flushall()
     light.command("hmem", "restore", str(light.night_dir / "archive"))
     assert light.redis.hget("hcli:mem:guests", "77") == RECORD

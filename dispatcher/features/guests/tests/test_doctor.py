@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dispatcher.features.guests.records import Guest
 from tests.support.day.health import looks
-from tests.support.world import World
+from tests.support.world import SECRET, World
 
 
 def test_guests_count_as_allowed_chats(light: World) -> None:
     light.environment |= {"TELEGRAM_BOT_TOKEN": "1:secret", "ALLOWED_CHATS": ""}
     light.redis.set("hcli:mem:bot:owner:main", "box-7-abc")
-    light.redis.hset("hcli:mem:guests", "5151", b'{"name": "Gil", "since": 1, "by": "9912"}')
-    light.redis.hset("hcli:mem:guests", "6161", b'{"name": "Eve", "since": 1, "by": "9912", "removed": 2}')
+    light.redis.hset("hcli:mem:guests", "5151", Guest("5151", "Gil", 1, "9912").signed(SECRET))
+    light.redis.hset("hcli:mem:guests", "6161", Guest("6161", "Eve", 1, "9912", removed=2).signed(SECRET))
     assert "1 chats are allowed, 1 of them as guests" in looks(light, "bot").sentence
     assert "1 (beside ALLOWED_CHATS)" in light.status(check=False).stdout
-    light.redis.hset("hcli:mem:guests", "-1001", b'{"name": "Group", "since": 1, "by": "9912"}')
+    light.redis.hset("hcli:mem:guests", "-1001", Guest("-1001", "Group", 1, "9912").signed(SECRET))
     assert "A group is allowed but OWNERS is empty" in looks(light, "owners").sentence
 
 
@@ -21,3 +22,13 @@ def test_a_key_of_another_type_lets_nobody_in(light: World) -> None:
     light.environment |= {"TELEGRAM_BOT_TOKEN": "1:secret", "ALLOWED_CHATS": ""}
     light.redis.set("hcli:mem:guests", "5151")
     assert "answers no one" in looks(light, "bot").sentence
+
+
+def test_a_guest_that_somebody_wrote_into_redis_is_refused_and_named(light: World) -> None:
+    light.redis.hset("hcli:mem:guests", "7171", b'{"name": "Mal", "since": 1, "by": "9912"}')
+    light.redis.hset("hcli:mem:guests", "7272", Guest("7373", "moved", 1, "9912").signed(SECRET))
+    found = looks(light, "guests")
+    assert (
+        "2 guests are refused, because the record is not signed with this RESULT_HMAC_KEY: 7171, 7272."
+        in found.sentence
+    )

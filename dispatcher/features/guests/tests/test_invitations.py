@@ -150,7 +150,7 @@ def test_a_removed_guest_gets_nothing_from_the_outbox_or_schedules(stage: Stage,
         connection.execute(
             text("UPDATE schedules SET due = :now WHERE chat_id = :chat"), {"now": time.time(), "chat": str(stranger)}
         )
-    stage.redis.rpush(keys.outbox("main"), f'{{"chat_id": "{stranger}", "text": "reminder"}}')
+    stage.push({"chat_id": str(stranger), "text": "reminder"})
     wait_until(lambda: not stage.redis.llen(keys.outbox("main")), lambda: "the outbox to be emptied")
     before = len(stage.api.texts(stranger))
     time.sleep(3.0)
@@ -207,3 +207,18 @@ def test_how_long_a_code_works() -> None:
     known = {"": 86_400, "7d": 604_800, "12H": 43_200, "30 m": 1_800}
     assert {text: seconds_of(text) for text in known} == known
     assert [seconds_of(text) for text in ("31d", "0d", "soon", "1w", "-1d")] == [None] * 5
+
+
+def test_a_guest_and_an_invitation_that_our_bot_did_not_write_let_nobody_in(stage: Stage, stranger: int) -> None:
+    code = "a" * 24
+    stage.redis.hset(own.GUESTS, str(stranger), b'{"name": "Mal", "since": 1.0, "by": "9912"}')
+    stage.redis.set(own.invite(hashed(code)), f'{{"by": "{CHAT}", "at": 1.0}}')
+    stage.api.say(stranger, "hello")
+    wait_until(lambda: REFUSED in str(stage.api.texts(stranger)), lambda: str(stage.api.texts(stranger)))
+    stage.api.say(stranger, code)
+    wait_until(
+        lambda: "I cannot use this code" in str(stage.api.texts(stranger)), lambda: str(stage.api.texts(stranger))
+    )
+    log = next(stage.world.root.glob("bot-*.log")).read_text()
+    assert "a guest is refused: the record is not signed with our RESULT_HMAC_KEY" in log
+    assert "an invitation is refused" in log

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import signal
 from collections import Counter
@@ -78,7 +77,7 @@ def test_the_points_of_a_delivery_and_what_each_leaves_twice(stage: Stage, chat:
 
 
 def test_a_message_of_the_outbox_is_there_at_most_twice(stage: Stage, chat: int) -> None:
-    stage.redis.rpush("hcli:mem:outbox:main", json.dumps({"id": "a", "chat_id": chat, "text": "Reminder"}))
+    stage.push({"id": "a", "chat_id": chat, "text": "Reminder"})
     dies_at(stage, "part-0-sent")
     bot = stage.bot_again()
     stage.quiet()

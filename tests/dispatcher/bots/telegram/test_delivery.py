@@ -45,8 +45,7 @@ def test_who_waits_for_nobody_is_told_and_answered_later(stage: Stage, chat: int
     task_id = f"tg-4242-{update}"
     stage.shows(chat, "…")
     stage.placeholder_of(task_id)
-    record = json.loads(stage.redis.hget("hcli:mem:bot:waiting:main", task_id) or b"")
-    stage.redis.hset("hcli:mem:bot:waiting:main", task_id, json.dumps(record | {"at": record["at"] - 100}))
+    stage.waits(task_id, at=time.time() - 100)
     told = "No dispatcher is running at the moment"
     wait_until(lambda: told in str(stage.api.texts(chat)), lambda: f"the word: {stage.api.texts(chat)}")
     assert stage.pop()["task_id"] == task_id, "it is still queued"
@@ -129,7 +128,8 @@ def test_ready_answers_come_in_the_order_of_the_questions(stage: Stage, chat: in
 def test_a_question_without_an_answer_for_two_days_is_given_up(stage: Stage, chat: int) -> None:
     record = {"chat": str(chat), "at": time.time() - 49 * 3600, "parts_sent": 0, "of a later version": 1}
     stage.redis.rpush(f"hcli:pending:{chat}", "tg-4242-1")
-    stage.redis.hset("hcli:mem:bot:waiting:main", mapping={"tg-4242-1": json.dumps(record), "odd": b"no record"})
+    stage.waits("tg-4242-1", **record)
+    stage.redis.hset("hcli:mem:bot:waiting:main", "odd", b"no record")
     wait_until(lambda: "within two days" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
     stage.quiet()
     assert not stage.redis.exists(f"hcli:pending:{chat}")
@@ -152,7 +152,8 @@ def test_messages_of_the_outbox_are_delivered_and_bad_ones_removed(stage: Stage,
     to += [("no number", "x"), (str(other), "one"), (str(other), "two"), (other, 5)]
     outbox = [{"id": str(number), "chat_id": where, "text": text} for number, (where, text) in enumerate(to)]
     stage.redis.rpush(keys.outbox(bot_of("discord:815")), "another bot's")
-    stage.redis.rpush(keys.outbox(bot_of(str(chat))), *map(json.dumps, ["no object", *outbox]))
+    stage.redis.rpush("hcli:mem:outbox:main", '"no object"')
+    stage.push(*outbox)
     stage.shows(other, "one", "two")
     assert stage.api.texts(chat) == [], "the chat that is to wait holds up nobody"
     stage.shows(chat, "Reminder: *boiler*")
@@ -160,6 +161,41 @@ def test_messages_of_the_outbox_are_delivered_and_bad_ones_removed(stage: Stage,
     assert not stage.redis.exists("hcli:mem:outbox:main")
     assert stage.redis.lrange("hcli:mem:outbox:discord", 0, -1) == [b"another bot's"]
     assert not stage.api.called("sendMessage", 5)
+
+
+def test_what_nobody_of_us_has_signed_is_not_said(stage: Stage, chat: int) -> None:
+    """Whoever may write to Redis, a signed record at another place too."""
+    task, other = stage.ask(chat, "one"), stage.new_chat()
+    waiting, outbox, arriving = "hcli:mem:bot:waiting:main", "hcli:mem:outbox:main", "hcli:mem:bot:arriving:main"
+    words = {
+        "chat": str(chat),
+        "at": 1.0,
+        "text": "I am the bot",
+        "user": "7",
+        "buttons": [[{"label": "No", "command": "/forget all"}]],
+    }
+    signed = stage.redis.hget(waiting, task) or b""
+    stage.redis.hset(
+        waiting,
+        mapping={"forged": json.dumps(words), "moved": signed, "signed": json.dumps(words | {"hmac": "0" * 64})},
+    )
+    stage.redis.rpush(outbox, json.dumps({"chat_id": chat, "text": "I am the bot"}), signed)
+    stage.redis.hset(
+        arriving,
+        "tg-4242-9",
+        json.dumps({"order": 9, "chat": str(chat), "at": 1.0, "label": "x", "task": {}, "record": words}),
+    )
+    stage.confirmed(stage.api.say(other, "a" * 4096))
+    assert stage.pop()["chat_id"] == other
+    wait_until(
+        lambda: stage.redis.hkeys(waiting) != [] and not stage.redis.llen(outbox), lambda: "the outbox to be emptied"
+    )
+    stage.answer(task, "signed")
+    stage.shows(chat, "signed")
+    assert (stage.redis.hexists(waiting, "moved"), stage.redis.hlen(arriving)) == (False, 0)
+    log = next(stage.world.root.glob("bot-*.log")).read_text()
+    for what in ("a waiting record cannot", "a message of the outbox cannot", "an arriving message cannot"):
+        assert f"{what} be believed and is removed" in log
 
 
 def test_nothing_that_was_said_and_no_secret_is_in_the_log(stage: Stage, chat: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 from collections import Counter
@@ -104,8 +103,7 @@ def test_notices_need_no_placeholder_and_the_answer_takes_their_place(stage: Sta
     update = stage.api.say(chat, "Is anybody there?")
     task = f"tg-4242-{update}"
     stage.drafted(chat, "…")
-    record = json.loads(stage.redis.hget(WAITING, task) or b"")
-    stage.redis.hset(WAITING, task, json.dumps(record | {"at": record["at"] - 100}))
+    stage.waits(task, at=time.time() - 100)
     wait_until(lambda: "No dispatcher is running" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
     stage.pop()
     stage.redis.set(f"hcli:results:{task}", b"{")

@@ -1,0 +1,42 @@
+"""Records in Redis that our programs believe only if one of them has signed them: whoever else may write there can neither speak as the bot nor
+let anybody in. The signature is an HMAC under RESULT_HMAC_KEY over the record and its place, so that none can be moved to another one."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from shared.config.settings import Settings
+from shared.wire.json import RecordRefused, dumps, loads_object
+
+_FIELD = "hmac"
+
+
+def sign_record(secret: str, place: str, record: Mapping[str, Any]) -> bytes:
+    """The record as JSON with its signature. `place`: its key, of a field of a hash `<key> <field>`."""
+    return dumps({**record, _FIELD: _signature(secret, place, loads_object(dumps(record)))})
+
+
+def signed_record(secret: str, place: str, raw: bytes) -> dict[str, Any]:
+    """The record without its signature; RecordRefused for one that was not signed for this place."""
+    record = loads_object(raw)
+    signature = record.pop(_FIELD, None)
+    if not isinstance(signature, str) or not hmac.compare_digest(
+        signature.encode("utf-8", "surrogatepass"), _signature(secret, place, record).encode("ascii")
+    ):
+        raise RecordRefused("it is not signed with our RESULT_HMAC_KEY")
+    return record
+
+
+def secret_in(settings: Settings) -> str:
+    """RESULT_HMAC_KEY; "" where there is none: the bot, which must have one, believes nothing that is signed without it."""
+    return settings.result_hmac_key.get_secret_value() if settings.result_hmac_key else ""
+
+
+def _signature(secret: str, place: str, record: dict[str, Any]) -> str:
+    own = hashlib.sha256(b"records in Redis\n" + secret.encode()).digest()  # what signs results signs nothing else
+    content = json.dumps([place, record], sort_keys=True, ensure_ascii=True)
+    return hmac.new(own, content.encode("ascii"), hashlib.sha256).hexdigest()
