@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any
 
 import structlog
 
 from nightly.archive import erasing
-from nightly.archive.catalog import Catalog, open_catalog
+from nightly.archive.catalog import open_catalog, recomputed
 from nightly.archive.incoming.reading import in_batches, read_records, turn_keys
 from nightly.archive.segments import RESTORE, segment_runs
 from nightly.index import servers
@@ -29,10 +27,8 @@ from nightly.night.report import announce, counts_of
 from nightly.night.target import open_target
 from nightly.night.time_limit import time_limit
 from nightly.steps import archive, build, chunk, dream, embed, export, flush, note, publish, restart, summarise
-from shared.config.night_settings import named
 from shared.config.packages import missing_for_night
 from shared.config.settings import Settings
-from shared.embedding.known_models import known_model
 from shared.errors import (
     ArchiveDamaged,
     EmbeddingError,
@@ -45,12 +41,9 @@ from shared.errors import (
     RestartFailed,
     SettingsError,
 )
-from shared.ranking.extractive_summary import SUMMARY_VERSION
-from shared.release.manifest import FORMAT_VERSION, Manifest
+from shared.release.manifest import Manifest
 from shared.system.faults import crash_point
 from shared.system.steps import Step, StepRunner
-from shared.turns.chunking import CHUNKER_VERSION
-from shared.turns.records import Tombstone
 
 log = structlog.get_logger()
 
@@ -134,8 +127,8 @@ def _stale_from(night: Night) -> str | None:
     """The first step of an unfinished night whose output is outdated, or None: the owner may have repaired something since.
 
     Before the segment is written, the export is simply repeated. Before the release is published, chunks must come from the archive
-    as it is now, and vectors from the embedder that the settings name now: a night must not wait for a model that is no longer used. And a night
-    of the chats with news must start from what the last one left, as it is now.
+    as it is now, and be made as the settings say now: a night must not wait for a model that is no longer used. And a night of the chats with news
+    must start from what the last one left, as it is now.
     """
     if not night.is_done("archive"):
         return None if night.run in segment_runs(night.archive_dir) else "export"
@@ -146,14 +139,12 @@ def _stale_from(night: Night) -> str | None:
         return None  # it is already current: only the rest is left to do
     made_from, now = (
         {name: sha256 for name, sha256 in segments.items() if name.startswith("seg-")}  # texts come after chunking
-        for segments in (night.result("chunk")["segments"], _archived(night)[0])
+        for segments in (night.result("chunk")["segments"], _archived(night))
     )
     refused = failure.code_of(night) in (ReleaseRefused.exit_code, LedgerMismatch.exit_code)
     if made_from != now or refused:  # the same release would be refused again and again
         return "chunk"
-    if _starts_otherwise(night):
-        return "chunk"
-    return "embed" if _embedded_otherwise(night) else None
+    return "chunk" if _starts_otherwise(night) else None
 
 
 def _starts_otherwise(night: Night) -> bool:
@@ -163,14 +154,6 @@ def _starts_otherwise(night: Night) -> bool:
     if made["recipe"] != recipe_of(night.settings, made["recipe"], ask=False):
         return True
     return not made["everything"] and bool(refused or made["last_token"] != Last(night).token)
-
-
-def _embedded_otherwise(night: Night) -> bool:
-    """Whether the vectors of an unfinished night are of another embedder than the settings name now."""
-    if not night.is_done("embed"):
-        return False
-    indexes = night.result("build")["indexes"] if night.is_done("build") else list(night.settings.indexes)
-    return not _same_embedding(night.settings, {"embedding": night.result("embed")["embedding"], "indexes": indexes})
 
 
 def step_names() -> list[str]:
@@ -290,26 +273,14 @@ def _skipped(night: Night, step: Step) -> dict[str, Any]:
 
 
 def _up_to_date(night: Night) -> bool:
-    """Whether the current release was made from this archive with these parameters."""
-    current, (segments, tombstones) = night.target.current(), _archived(night)
+    """Whether the current release is what the last night left, of this archive, and would be made as that was."""
+    current, segments, last = night.target.current(), _archived(night), Last(night)
     if current is None:
         return not segments
-    wanted = {
-        "segments": segments,
-        "tombstones": {i: s.chat_id for i, s in tombstones.items()},
-        "chunker_version": CHUNKER_VERSION,
-        "summary_version": SUMMARY_VERSION,
-        "timezone": night.settings.chat_timezone,
-        "format_version": FORMAT_VERSION,
-        "summary_model": named(night.settings.writer_of("summaries")),
-        "notes_model": named(night.settings.writer_of("notes")),
-    }
-    recipe = current.recipe()
-    if (
-        night.rebuild
-        or any(recipe[name] != value for name, value in wanted.items())
-        or not _same_embedding(night.settings, recipe)
-    ):
+    if last.path is None or last.recipe is None or (last.path.name, segments) != (str(current.run), current.segments):
+        return False
+    written_by = [current.summary_model, current.notes_model]  # None: it waits for a model's texts
+    if last.recipe != recipe_of(night.settings, last.recipe, ask=False) or last.recipe["written_by"] != written_by:
         return False
     try:
         night.target.check(current.run)
@@ -319,25 +290,10 @@ def _up_to_date(night: Night) -> bool:
     return True
 
 
-def _archived(night: Night) -> tuple[dict[str, str], dict[str, Tombstone]]:
-    """The segments with their hashes, and the tombstones in them."""
+def _archived(night: Night) -> dict[str, str]:
+    """The segments with their hashes."""
     with open_catalog(night) as catalog:
-        return catalog.segments, catalog.tombstones
-
-
-def _same_embedding(settings: Settings, recipe: dict[str, Any]) -> bool:
-    """Compared without asking the provider: a night with nothing to do must not need Ollama."""
-    if settings.embedder == "none" or not settings.indexes:
-        return recipe["embedding"] is None
-    model = known_model(settings.model_name, settings.embedder)
-    wanted = {
-        "family": model.family,
-        "dimensions": model.dimensions,
-        "prefixes": {"document": model.document_prefix, "query": model.query_prefix},
-        "provider": settings.embedder,
-    }
-    built = recipe["embedding"] or {}
-    return list(settings.indexes) == recipe["indexes"] and all(built.get(name) == it for name, it in wanted.items())
+        return catalog.segments
 
 
 def _summary(night: Night) -> dict[str, Any]:
@@ -369,13 +325,11 @@ def _summary(night: Night) -> dict[str, Any]:
 
 def dry_run(settings: Settings) -> dict[str, Any]:
     """What a night would find, without writing anything there."""
-    with connect(settings) as client, tempfile.TemporaryDirectory(prefix="hmem-plan-") as folder:
+    with connect(settings) as client, recomputed(settings, Reporter(quiet=True)) as catalog:
         names = turn_keys(client)
-        with closing(Catalog(settings.hmem_night_dir, Reporter(quiet=True).say, Path(folder))) as catalog:
-            catalog.refresh()
-            records = (record for batch in in_batches(names) for record in read_records(client, batch))
-            return {
-                "unfinished_night": unfinished_run(settings),
-                "keys": len(names),
-                "not_archived": sum(catalog.segment_of(record.sha256) is None for record in records),
-            }
+        records = (record for batch in in_batches(names) for record in read_records(client, batch))
+        return {
+            "unfinished_night": unfinished_run(settings),
+            "keys": len(names),
+            "not_archived": sum(catalog.segment_of(record.sha256) is None for record in records),
+        }

@@ -1,8 +1,8 @@
 """The catalog: what a night must know of the archive, in a database, so that it reads the new segment and not all of them.
 
     HMEM_NIGHT_DIR/catalog.sqlite    each segment with its size, times and hash; record -> segment; the last version of each turn and where it
-                                     stands, and the segments of other versions; keys of model-written texts; what was erased; tombstones; for
-                                     each chat its number of turns and a digest of them. No words.
+                                     stands; keys of model-written texts; what was erased; tombstones; for each chat its number of turns and a
+                                     digest of them. No words.
     HMEM_NIGHT_DIR/catalog.json      how a night left that file: its size and times
 
 It follows from the segments and may be deleted at any time. A file whose size and times are as recorded counts as unchanged. What shows nothing
@@ -18,7 +18,7 @@ import os
 import sqlite3
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ from shared.release.integrity import is_due
 from shared.system.archive_folder import archive_files
 from shared.system.faults import crash_point
 from shared.system.files import fsync_dir, write_atomic
-from shared.turns.records import RecordRefused, Tombstone, Turn
+from shared.turns.records import RecordRefused, Turn
 
 CATALOG, LEFT = "catalog.sqlite", "catalog.json"
 
@@ -82,32 +82,14 @@ def record_as_left(path: Path) -> None:
     write_atomic(path.with_name(LEFT), orjson.dumps(_stat(path)))
 
 
-def files_of(night_dir: Path, chats: Collection[str]) -> set[str] | None:
-    """The files of the archive that may have something of these chats; None if the catalog does not know: it is not as a night left it, or the
-    archive is not as it says. For readers without the lock."""
-    path, directory = night_dir / CATALOG, night_dir / "archive"
-    with suppress(OSError, sqlite3.Error):
-        if not is_as_it_was(path):
-            return None
-        tables = Tables()
-        with closing(_connect(path, "ro")) as tables.connection:
-            stats = {name: _stat(directory / name) for _, name in archive_files(directory)}
-            if tables.stats() == stats:
-                return tables.files_with(Tombstone("all", chat_id, 0.0) for chat_id in chats)
-    return None
-
-
 def archived_turns(night_dir: Path, chats: Collection[str]) -> Iterator[dict[str, Any]]:
     """Every version of every turn (of these chats, if any are named), segment by segment: {turn_id, chat_id, timestamp, content, words, title, kept}.
     And every event with words, as {turn_id, chat_id, timestamp, words, event: true}.
 
-    `words` includes what the turn replies to; `kept`: [SHA-256, size] of each file that is kept. Of named chats only the segments are read that the
-    catalog names, if it can.
+    `words` includes what the turn replies to; `kept`: [SHA-256, size] of each file that is kept.
     """
-    directory, wanted = night_dir / "archive", files_of(night_dir, chats) if chats else None
+    directory = night_dir / "archive"
     for _, name in archive_files(directory):
-        if wanted is not None and name not in wanted:
-            continue
         for line in Segment(directory / name):
             if line["kind"] == "event":
                 yield from _words_of_event(line, chats)
@@ -178,7 +160,7 @@ class Catalog(Tables):
         if self.path.exists() and not is_as_it_was(self.path):
             self._say("  The archive's catalog was changed or is incomplete. It is made anew from the segments.")
             self._drop()
-        return _connect(self.path, "rwc")
+        return sqlite3.connect(self.path, isolation_level=None)
 
     def _drop(self) -> None:
         for name in (LEFT, CATALOG):
@@ -226,25 +208,21 @@ class Catalog(Tables):
 
     def _follow(self, new: Iterable[tuple[int, str]], again: set[str]) -> None:
         """Read these segments. `again`: those that may have changed."""
-        chats = set[str]()
+        chats, segments = set[str](), self.segments
         self.read_tombstones()  # those that the digests are of
         for name in sorted(again):
-            rows = self._rows_of(name, chats)
-            if rows.is_erased():
-                rows.follow_erasing()
-            else:
-                rows.compare()
+            stat, segment = _stat(self._directory / name), Segment(self._directory / name)
+            if segment.sha256 != segments[name]:
+                raise Outdated(f"{name} has changed since it was read")
+            sql = "UPDATE segments SET size = ?, modified = ?, changed = ? WHERE name = ?"
+            self.connection.execute(sql, (*stat, name))
         for run, name in new:
-            self._rows_of(name, chats).add(run)
+            stat = _stat(self._directory / name)  # before it is read
+            SegmentRows(self, Segment(self._directory / name), chats).add(run, stat)
         self.read_tombstones()
         for chat_id in chats:
             digest, turns = self.digest_of(chat_id)
             self.connection.execute("INSERT OR REPLACE INTO chats VALUES (?,?,?)", (chat_id, turns, digest))
-
-    def _rows_of(self, name: str, chats: set[str]) -> SegmentRows:
-        path = self._directory / name
-        stat = _stat(path)  # before it is read
-        return SegmentRows(self, Segment(path), stat, chats)
 
     def _new_segments(self, wanted: list[tuple[int, str]], known: Iterable[str]) -> list[tuple[int, str]]:
         if gone := set(known) - {name for _, name in wanted}:
@@ -254,10 +232,6 @@ class Catalog(Tables):
         if early := [name for run, name in new if not is_texts(name) and run < (last or 0)]:
             raise Outdated(f"{early[0]} was added to the archive later than newer segments")
         return new
-
-
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None)
 
 
 def _precedes(run: int, name: str, before: int | None) -> bool:

@@ -9,9 +9,9 @@ who does it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -25,7 +25,6 @@ from nightly.index.chunk_file import line_of
 from nightly.night.failure import reason_of
 from nightly.night.workers import Frames
 from shared.errors import ArchiveDamaged
-from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of, indexed_text
 from shared.turns.records import RecordRefused, Tombstone, Turn, time_order
 
@@ -54,27 +53,14 @@ class StoredChat:
     lines: Sequence[StoredLine]
 
 
-@dataclass
+@dataclass(frozen=True)
 class CutChat:
-    """The chunks of one chat with their indexed texts, in order of time, and what became of its turns (nightly/night/ledger.py)."""
+    """What became of one chat (nightly/night/ledger.py), its chunks as lines of `chunks.jsonl`, and why turns could not be cut: turn id → error, or
+    its name in the answer of a task."""
 
-    chunks: list[tuple[Chunk, str]] = field(default_factory=list)
-    archived: int = 0
-    forgotten: int = 0
-    turns: int = 0  # to recall
-    with_chunks: int = 0
-    set_aside: dict[str, Exception] = field(default_factory=dict)  # turn id -> why it could not be cut
-
-    @property
-    def account(self) -> dict[str, int]:
-        """As `nightly/night/ledger.py` compares it: `archived` and `forgotten` are counted by the catalog, the rest from what was read."""
-        return {
-            "archived": self.archived,
-            "with_chunks": self.with_chunks,
-            "forgotten": self.forgotten,
-            "without_text": self.turns - self.with_chunks,
-            "chunks": len(self.chunks),
-        }
+    account: dict[str, int]
+    set_aside: Mapping[str, Exception | str]
+    lines: bytes
 
 
 class ChatReader:
@@ -106,11 +92,6 @@ class ChatReader:
             tombstones=catalog.tombstones_of(chat_id),
             lines=list(self._lines(chat_id)),
         )
-
-    def turns(self, chat_id: str) -> list[Turn]:
-        """What may be recalled: the last version of each turn that no tombstone covers, in order of time."""
-        with self.proving():
-            return recalled(self.stored(chat_id), self._directory)
 
     def archived(self, chat_id: str) -> Iterator[Turn]:
         """The last version of each turn, those that a tombstone hides included, as they lie in the segments."""
@@ -174,19 +155,26 @@ def recalled(stored: StoredChat, directory: Path) -> list[Turn]:
 
 
 def cut(stored: StoredChat, directory: Path, zone: ZoneInfo) -> CutChat:
-    """The chunks of a chat; ArchiveDamaged."""
-    made = CutChat(archived=stored.archived, forgotten=stored.forgotten)
-    for turn in recalled(stored, directory):
-        made.turns += 1
+    """The chunks of a chat; ArchiveDamaged. `archived` and `forgotten` are counted by the catalog, the rest is from what was read."""
+    turns, lines, set_aside, with_chunks = recalled(stored, directory), list[bytes](), dict[str, Exception](), 0
+    for turn in turns:
         try:
-            chunks = [(chunk, indexed_text(chunk, zone)) for chunk in chunks_of(turn)]
+            made = [line_of(chunk, indexed_text(chunk, zone)) for chunk in chunks_of(turn)]
         except Exception as error:  # noqa: BLE001 - whatever is wrong with this turn, the others are processed
             reason_of(error)
-            made.set_aside[turn.turn_id] = error
+            set_aside[turn.turn_id] = error
             continue
-        made.with_chunks += bool(chunks)
-        made.chunks += chunks
-    return made
+        with_chunks += bool(made)
+        lines += made
+    account = {
+        "archived": stored.archived,
+        "turns": len(turns),
+        "with_chunks": with_chunks,
+        "forgotten": stored.forgotten,
+        "without_text": len(turns) - with_chunks,
+        "chunks": len(lines),
+    }
+    return CutChat(account, set_aside, b"".join(lines))
 
 
 def _damaged(path: Path, start: int, error: Exception) -> ArchiveDamaged:
@@ -198,16 +186,6 @@ def _damaged(path: Path, start: int, error: Exception) -> ArchiveDamaged:
 
 #: Bytes of records that are one task; a chat is never divided.
 TASK_BYTES = 1_000_000
-
-
-@dataclass(frozen=True)
-class CutLines:
-    """What became of one chat: its chunks as lines of `chunks.jsonl`, and why turns could not be cut."""
-
-    account: dict[str, int]
-    turns: int  # to recall
-    set_aside: dict[str, str]  # turn id -> reason
-    lines: bytes
 
 
 def cut_tasks(reader: ChatReader, chats: Iterable[str], zone: ZoneInfo) -> Iterator[Frames]:
@@ -236,22 +214,21 @@ def cut_chats(task: Frames, directory: Path = Path()) -> Frames:
     """The task itself: ArchiveDamaged if a record is not the one that the catalog knows."""
     zone, about = orjson.loads(task[0])
     made = [_cut(one, content, ZoneInfo(zone), directory) for one, content in zip(about, task[1:], strict=True)]
-    return orjson.dumps([(one.account, one.turns, one.set_aside) for one in made]), *(one.lines for one in made)
+    answers = [(one.account, {turn: type(error).__name__ for turn, error in one.set_aside.items()}) for one in made]
+    return orjson.dumps(answers), *(one.lines for one in made)
 
 
-def answered(answer: Frames) -> Iterator[CutLines]:
+def answered(answer: Frames) -> Iterator[CutChat]:
     """What a task answered, in the order of its chats."""
-    for (account, turns, set_aside), lines in zip(orjson.loads(answer[0]), answer[1:], strict=True):
-        yield CutLines(account, turns, set_aside, lines)
+    for (account, set_aside), lines in zip(orjson.loads(answer[0]), answer[1:], strict=True):
+        yield CutChat(account, set_aside, lines)
 
 
-def _cut(about: dict[str, Any], content: bytes, zone: ZoneInfo, directory: Path) -> CutLines:
+def _cut(about: dict[str, Any], content: bytes, zone: ZoneInfo, directory: Path) -> CutChat:
     lines, start = list[StoredLine](), 0
     for segment, place, sha256, length in about["lines"]:
         lines.append(StoredLine(segment, place, sha256, content[start : start + length]))
         start += length
     chat_id, archived, forgotten = about["chat"]
     tombstones = [Tombstone.parse(one.encode()) for one in about["tombstones"]]
-    made = cut(StoredChat(chat_id, archived, forgotten, tombstones, lines), directory, zone)
-    set_aside = {turn_id: type(error).__name__ for turn_id, error in made.set_aside.items()}
-    return CutLines(made.account, made.turns, set_aside, b"".join(line_of(*chunk) for chunk in made.chunks))
+    return cut(StoredChat(chat_id, archived, forgotten, tombstones, lines), directory, zone)

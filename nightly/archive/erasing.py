@@ -5,9 +5,9 @@ What remains of a turn is its key, chat and time, which prevent it from being im
 only on the first one and on what is erased from it, so copies that were erased in several steps end up identical. After a crash some
 segments are done; the next run does the rest, and repeating it changes nothing.
 
-For a new tombstone only the segments are read that have something of its turns, its chat's texts, or records that are no turns: the catalog
-names them. It has no words, and follows a rewritten segment when it is opened next. Before the words are removed from the archive, cached vectors
-and damaged copies are removed. The indexes of the last night go when those of this night are published, which are made from what is left of them.
+For a new tombstone all segments are read. The catalog, which has no words, is made anew when it is opened next. Before the words are removed from
+the archive, cached vectors and damaged copies are removed. The indexes of the last night go when those of this night are published, which are made
+from what is left of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ import orjson
 
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.chat_chunks import ChatReader
-from nightly.archive.segments import DAMAGED, Again, RawRecord, Segment, WrittenText, event_of, turn_of, write_segment
+from nightly.archive.segments import DAMAGED, RawRecord, Segment, WrittenText, event_of, turn_of, write_segment
 from nightly.index.previous import LAST
 from nightly.night.failure import reason_of
 from nightly.night.folder import CACHE, Night, imports_dir
@@ -161,10 +161,10 @@ def apply(night: Night, archive: Catalog) -> dict[str, Any]:
     if eraser is None:
         return {}
     remove_tree(night.archive_dir / STAGE)
-    tombstones = sorted(tombstone.tombstone_id for tombstone in eraser.tombstones)
+    tombstones = [tombstone.tombstone_id for tombstone in eraser.tombstones]  # sorted
     needles, segments = night.settings.hmem_night_dir / NEEDLES, archive.segments
     damaged = _remove_damaged(night, segments)
-    found = _find(night, _to_read(night, archive, eraser), eraser)
+    found = _find(night, _to_read(night, segments, tombstones), eraser)
     crash_point("erase:vectors-forgotten")
     if found.texts:  # needed to scan for what a killed night has already erased
         write_atomic(needles, dumps([*_left_needles(needles), *found.texts]))
@@ -196,15 +196,14 @@ def drop_other_indexes(night: Night, run: int | None) -> None:
             remove_tree(path)
 
 
-def _to_read(night: Night, archive: Catalog, eraser: Eraser) -> list[str]:
-    """The segments that may have something to erase: those that were not checked as they are now, and for new tombstones those that the catalog
-    names."""
-    checked, applied = _checked(night)
-    new = [one for one in eraser.tombstones if one.tombstone_id not in applied]  # to the whole archive
-    if not checked or len(new) + len(applied) != len(eraser.tombstones):
-        return list(archive.segments)  # they were checked for something else
-    changed = [name for name, sha256 in archive.segments.items() if checked.get(name) != sha256]
-    return sorted({*changed, *(archive.files_with(new) if new else ())})
+def _to_read(night: Night, segments: Mapping[str, str], tombstones: list[str]) -> list[str]:
+    """The segments that were not checked, as they are now, for exactly these tombstones."""
+    try:
+        note = orjson.loads((night.settings.hmem_night_dir / DONE).read_bytes())
+        checked = dict[str, str](note["segments"]) if note["tombstones"] == tombstones else {}
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        checked = {}
+    return [name for name, sha256 in segments.items() if checked.get(name) != sha256]
 
 
 def _find(night: Night, names: list[str], eraser: Eraser) -> Found:
@@ -278,23 +277,16 @@ def _remaining(night: Night) -> Iterator[str]:
                 yield from text.sayings
 
 
-def _checked(night: Night) -> tuple[dict[str, str], set[str]]:
-    """Segment → hash, of those that were checked, and the tombstones that they were checked for; nothing if the record cannot be read."""
-    try:
-        note = orjson.loads((night.settings.hmem_night_dir / DONE).read_bytes())
-        segments, tombstones = dict[str, str](note["segments"]), set[str](note["tombstones"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return {}, set()
-    return segments, tombstones
-
-
 def _rewrite(directory: Path, name: str, eraser: Eraser) -> None:
     """Replace the segment by one without the forgotten words; ArchiveDamaged if the new one does not read back correctly."""
     old, run = Segment(directory / name), run_of(name) or 0
-    left = Again(lambda: (line for one in old if (line := eraser.rewritten(one, run)) is not None))
+
+    def left() -> Iterator[Line]:
+        return (line for one in old if (line := eraser.rewritten(one, run)) is not None)
+
     staged = fresh_dir(directory / STAGE) / name
-    write_segment(staged, run, left, kind=old.header["kind"], original=old.original or old.sha256)
-    if any(written != wanted for written, wanted in itertools.zip_longest(Segment(staged), left)):
+    write_segment(staged, run, left(), kind=old.header["kind"], original=old.original or old.sha256)
+    if any(written != wanted for written, wanted in itertools.zip_longest(Segment(staged), left())):
         raise ArchiveDamaged(
             f"Archive segment {name} could not be rewritten. Check the disk, then run the night again."
         )

@@ -8,19 +8,19 @@
 
 No chat's folder begins with `_` (shared.system.files.safe_name). Turns that a tombstone covers are left out; tombstones are included.
 
-The archive is read line by line, twice: for a catalog of it in a temporary folder, and to write each record to a work file of its chat; then each
-chat is sorted. Memory holds the positions of one chat's turns. No lock is taken: a night replaces whole files; that is detected, and the export
+The archive is read line by line, twice: for a catalog of it in a temporary folder, and to write each record to a work file; then each chat is
+sorted. Memory holds the positions of one chat's turns. No lock is taken: a night replaces whole files; that is detected, and the export
 restarts.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from sqlite3 import Connection
 from typing import IO, Any
 
 import orjson
@@ -30,6 +30,7 @@ from nightly.archive.catalog import Catalog, recomputed
 from nightly.archive.media.export import MediaExport
 from nightly.archive.segments import RawRecord, Segment, WrittenText, parse_turn
 from nightly.night.progress import Reporter
+from nightly.night.scratch import scratch_database
 from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, InvalidInput, NightRunning
 from shared.system.archive_folder import archive_files, run_of
@@ -37,14 +38,13 @@ from shared.system.export_folder import README, bare_line, export_folder, privat
 from shared.system.files import make_dir, remove_tree, safe_name
 from shared.text.format import time_text
 from shared.turns.conversation import conversation
-from shared.turns.records import RecordRefused, Tombstone, Turn, time_order
+from shared.turns.records import RecordRefused, Turn, time_order
 from shared.turns.speakers import Speaker, namesakes
 
 FORMAT = 1
-#: Folder of what belongs to no chat, and of the work files.
+#: Folder of what belongs to no chat, and of the work file.
 REST, WORK = "_archive", "_work"
-#: Bytes of lines that are written to work files at once.
-COLLECTED_BYTES = 16 << 20
+_SCHEMA = "CREATE TABLE lines (chat_id TEXT, line BLOB); CREATE INDEX lines_by_chat ON lines (chat_id)"
 REWRITTEN = "A night rewrote the archive during the export. Nothing was written; try again when the night has ended."
 
 _TEMPLATES = Environment(
@@ -121,18 +121,17 @@ class _Export:
         self._files = [(run_of(name) or 0, name) for name in catalog.segments]
         #: Made from the same segments.
         self._catalog = catalog
-        #: Chat → number of its work file.
-        self._numbers: dict[str, int] = {}
         self._counts = dict.fromkeys(("tombstones", "quarantined", "texts", "erased"), 0)
         self._tombstones: set[str] = set()
 
     def write(self, out: Path, *, force: bool) -> dict[str, Any]:
         with export_folder(out, force=force) as folder:
             before, segments = self._stamps(), self._catalog.segments
-            self._put_down(folder)
-            if self._stamps() != before:
-                raise NightRunning(REWRITTEN)
-            chats = self._write_chats(folder)
+            with closing(scratch_database(make_dir(folder / WORK) / "lines.sqlite", _SCHEMA)) as lines:
+                self._put_down(folder, lines)
+                if self._stamps() != before:
+                    raise NightRunning(REWRITTEN)
+                chats = self._write_chats(folder, lines)
             self._refuse_unknown(chats)
             remove_tree(folder / WORK)
             index = self._index(chats, segments)
@@ -156,22 +155,19 @@ class _Export:
                 found[name] = None
         return found
 
-    # Reading: records go to the work file of their chat, in the order of the runs.
+    # Reading: records go to a work file, in the order of the runs.
 
-    def _put_down(self, folder: Path) -> None:
-        make_dir(folder / WORK)
+    def _put_down(self, folder: Path, lines: Connection) -> None:
         with ExitStack() as stack:
             rest = _Rest(None if self._wanted.part else folder / REST, stack)
             for run, name in self._report.track(self._files, len(self._files), "reading the archive"):
                 segment = Segment(self._directory / name)
                 if segment.sha256 != self._catalog.segments[name]:
                     raise NightRunning(REWRITTEN)
-                work = _WorkFiles(folder / WORK, self._numbers)
                 for line in segment:
-                    self._take(line, run, work, rest)
-                work.flush()
+                    self._take(line, run, lines, rest)
 
-    def _take(self, line: dict[str, Any], run: int, work: _WorkFiles, rest: _Rest) -> None:
+    def _take(self, line: dict[str, Any], run: int, lines: Connection, rest: _Rest) -> None:
         kind = line["kind"]
         if kind == "tombstone":
             tombstone_id = line["tombstone"]["tombstone_id"]
@@ -184,13 +180,13 @@ class _Export:
         elif kind == "erased":
             self._add("erased", line, rest)
         else:
-            self._take_record(RawRecord.from_json(line), work, rest)
+            self._take_record(RawRecord.from_json(line), lines, rest)
 
     def _add(self, name: str, line: dict[str, Any], rest: _Rest) -> None:
         rest.add(name, line)
         self._counts[name] += 1
 
-    def _take_record(self, raw: RawRecord, work: _WorkFiles, rest: _Rest) -> None:
+    def _take_record(self, raw: RawRecord, lines: Connection, rest: _Rest) -> None:
         try:  # whatever kind the line claims to be: a build reads it the same way
             turn = parse_turn(raw, self._catalog)
         except RecordRefused as error:
@@ -198,7 +194,8 @@ class _Export:
             self._counts["quarantined"] += 1
             return
         if self._wanted.has(turn.chat_id):
-            work.add(turn.chat_id, orjson.dumps({"kind": "turn", **raw.to_json()}) + b"\n")
+            line = orjson.dumps({"kind": "turn", **raw.to_json()})
+            lines.execute("INSERT INTO lines VALUES (?,?)", (turn.chat_id, line))
 
     def _may_hold_forgotten(self, text: WrittenText, run: int) -> bool:
         """Whether it was written before something that it is made from was forgotten: a night reads tombstones before it writes texts."""
@@ -207,46 +204,38 @@ class _Export:
 
     # Writing: each chat in order of time.
 
-    def _write_chats(self, folder: Path) -> dict[str, Chat]:
-        found: dict[str, Chat] = {}
-        numbered = sorted(self._numbers.items())
-        for chat_id, number in self._report.track(numbered, len(numbered), "writing chats"):
-            path = folder / WORK / str(number)
-            found[chat_id] = self._write_chat(chat_id, path, folder)
-            path.unlink()
-        return found
+    def _write_chats(self, folder: Path, lines: Connection) -> dict[str, Chat]:
+        chats = [chat_id for (chat_id,) in lines.execute("SELECT DISTINCT chat_id FROM lines ORDER BY chat_id")]
+        tracked = self._report.track(chats, len(chats), "writing chats")
+        return {chat_id: self._write_chat(chat_id, lines, folder) for chat_id in tracked}
 
-    def _write_chat(self, chat_id: str, path: Path, folder: Path) -> Chat:
+    def _write_chat(self, chat_id: str, lines: Connection, folder: Path) -> Chat:
         chat = Chat(safe_name(chat_id))
-        tombstones = self._catalog.tombstones_of(chat_id)
-        with path.open("rb") as source, ExitStack() as stack:
-            places, speakers = self._places(source, tombstones, chat)
-            if not places:
-                return chat
-            lines = stack.enter_context(private_file(folder / chat.folder / "turns.jsonl"))
+        places, speakers = self._places(lines, chat_id, chat)
+        if not places:
+            return chat
+        with ExitStack() as stack:
+            written = stack.enter_context(private_file(folder / chat.folder / "turns.jsonl"))
             document = stack.enter_context(private_file(folder / chat.folder / "conversation.md"))
             media = MediaExport(self._directory, folder / chat.folder, self._zone)
-            turns, marks = media.passing(_write_turns(places, source, lines, chat)), namesakes(speakers)
+            turns, marks = media.passing(_write_turns(places, lines, written, chat)), namesakes(speakers)
             for piece in conversation(chat_id, turns, self._zone, marks, media.names):
                 document.write(piece.encode())
             chat.files = media.finish(self._report)
         return chat
 
-    def _places(
-        self, source: IO[bytes], tombstones: list[Tombstone], chat: Chat
-    ) -> tuple[list[list[int]], set[Speaker]]:
-        """The file positions of the wanted versions of each turn, in order of time, and the speakers.
+    def _places(self, lines: Connection, chat_id: str, chat: Chat) -> tuple[list[list[int]], set[Speaker]]:
+        """The lines with the wanted versions of each turn, in order of time, and the speakers.
 
         A turn whose last version is forgotten is forgotten.
         """
         found: dict[str, tuple[Turn, bool, list[int]]] = {}
-        at = 0
-        for line in source:
+        tombstones = self._catalog.tombstones_of(chat_id)
+        for at, line in lines.execute("SELECT rowid, line FROM lines WHERE chat_id = ? ORDER BY rowid", (chat_id,)):
             turn = _turn(_raw(line))
             covered = any(tombstone.covers(turn) for tombstone in tombstones)
             earlier = found[turn.turn_id][2] if turn.turn_id in found else []
             found[turn.turn_id] = (replace(turn, content="", extra={}), covered, earlier + ([] if covered else [at]))
-            at += len(line)
         chat.forgotten = sum(covered for _, covered, _ in found.values())
         has_version = self._catalog.has_version  # not a turn whose last version was erased
         wanted = [
@@ -297,29 +286,6 @@ class _Export:
         )
 
 
-class _WorkFiles:
-    """The work files of the chats; lines are collected until they are many."""
-
-    def __init__(self, folder: Path, numbers: dict[str, int]) -> None:
-        self._folder, self._numbers = folder, numbers
-        self._lines: dict[str, list[bytes]] = defaultdict(list)
-        self._bytes = 0
-
-    def add(self, chat_id: str, line: bytes) -> None:
-        self._lines[chat_id].append(line)
-        self._bytes += len(line)
-        if self._bytes > COLLECTED_BYTES:
-            self.flush()
-
-    def flush(self) -> None:
-        for chat_id, lines in self._lines.items():
-            number = self._numbers.setdefault(chat_id, len(self._numbers))
-            with (self._folder / str(number)).open("ab") as handle:
-                handle.writelines(lines)
-        self._lines.clear()
-        self._bytes = 0
-
-
 class _Rest:
     """The files of `_archive`, each created with its first line; without a folder, lines are dropped."""
 
@@ -335,14 +301,13 @@ class _Rest:
         self._open[name].write(orjson.dumps(line) + b"\n")
 
 
-def _write_turns(places: list[list[int]], source: IO[bytes], lines: IO[bytes], chat: Chat) -> Iterator[Turn]:
+def _write_turns(places: list[list[int]], lines: Connection, written: IO[bytes], chat: Chat) -> Iterator[Turn]:
     """Write every version to turns.jsonl; yields the last version of each turn."""
     for versions in places:
         for at in versions:
-            source.seek(at)
-            line = source.readline()
+            (line,) = lines.execute("SELECT line FROM lines WHERE rowid = ?", (at,)).fetchone()
             raw = _raw(line)
-            lines.write((bare_line(raw.key, raw.value) or line.rstrip(b"\n")) + b"\n")
+            written.write((bare_line(raw.key, raw.value) or line) + b"\n")
         turn = _turn(raw)
         chat.took(turn, len(versions))
         yield turn

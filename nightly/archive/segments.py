@@ -13,7 +13,7 @@
 Redis' DUMP). `sha256` covers key, type and value: it is the record's identity, and flush relies on it. A turn is identified by
 `task_id:role`; of its versions, the one of the highest run is recalled. A segment is written once, complete and durable, and is verified
 with its last line each time it is read: a segment that fails is used neither for a build nor for a flush. A segment is rewritten only
-for a tombstone that erases (nightly/archive/erasing.py); then it has format 2 and contains the hash of the original file.
+for a tombstone that erases (nightly/archive/erasing.py); then it contains the hash of the original file.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import orjson
 
@@ -35,11 +35,10 @@ from shared.system.files import atomic_writer
 from shared.turns.events import Event
 from shared.turns.records import RecordRefused, Tombstone, Turn, chat_id_of, dumps, timestamp_of, turn_key
 
-Item = TypeVar("Item")
 #: A line of a segment.
 Record = dict[str, Any]
 
-FORMAT, ERASED_FORMAT = 1, 2
+FORMAT = 1
 #: Directory of the archive for damaged copies that were kept.
 DAMAGED = "damaged"
 
@@ -231,10 +230,10 @@ class Segment:
             run, kind = self.header["run"], self.header["kind"]
             if (run, kind) != (run_of(path.name), kind_of(path.name)):
                 raise ValueError(f"it contains another file: {kind} of run {run}")
-            if self.header["format"] > ERASED_FORMAT:
+            if self.header["format"] > FORMAT:
                 raise FormatNewer(
                     f"Archive segment {path} has format {self.header['format']}, which a newer hcli-memory wrote; this program reads formats up "
-                    f"to {ERASED_FORMAT}, so it changed nothing. Install the newer one here, too."
+                    f"to {FORMAT}, so it changed nothing. Install the newer one here, too."
                 )
 
     @property
@@ -296,26 +295,11 @@ def _refuse_unless_sound(line: dict[str, Any]) -> None:
         event_of(line)
 
 
-class Again(Iterable[Item]):
-    """Items that are made again each time they are asked for, so that nobody holds them."""
-
-    def __init__(self, make: Callable[[], Iterable[Item]]) -> None:
-        self._make = make
-
-    def __iter__(self) -> Iterator[Item]:
-        return iter(self._make())
-
-
-def _repeatable(items: Iterable[Item]) -> Iterable[Item]:
-    return list(items) if isinstance(items, Iterator) else items
-
-
 def write_texts(directory: Path, run: int, texts: Iterable[WrittenText]) -> None:
-    """Write a file of model-written texts, which are read twice; an earlier attempt of this run may have left another one."""
+    """Write a file of model-written texts; an earlier attempt of this run may have left another one."""
     names = itertools.chain([f"texts-{run}.jsonl"], (f"texts-{run}.{attempt}.jsonl" for attempt in itertools.count(2)))
     path = next(directory / name for name in names if not (directory / name).exists())
-    again = _repeatable(texts)
-    write_segment(path, run, Again(lambda: (text.to_json() for text in again)), kind="texts")
+    write_segment(path, run, (text.to_json() for text in texts), kind="texts")
 
 
 def header_of(path: Path) -> dict[str, Any]:
@@ -350,12 +334,8 @@ def _is_what_remains(now: Record | None, line: Record) -> bool:
 def write_segment(
     path: Path, run: int | None, records: Iterable[Record], kind: str = "segment", original: str | None = None
 ) -> None:
-    """Write a complete, durable segment of records, which are read twice; `original`: the hash of the file that it replaces, before anything was
-    erased."""
-    records = _repeatable(records)
-    erased = original is not None or any(record["kind"] == "erased" for record in records)
-    version = ERASED_FORMAT if erased else FORMAT
-    header: Record = {"kind": kind, "format": version, "run": run}
+    """Write a complete, durable segment of records; `original`: the hash of the file that it replaces, before anything was erased."""
+    header: Record = {"kind": kind, "format": FORMAT, "run": run}
     if original:
         header["original"] = original
     digest, lines = hashlib.sha256(), 0

@@ -7,24 +7,23 @@ current release stays in use until the switch. The settings alone choose the mod
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from nightly import pipeline
-from nightly.archive.catalog import Catalog
+from nightly.archive.catalog import recomputed
 from nightly.archive.incoming.reading import turn_keys
 from nightly.index.chunk_file import ChunkFolder
 from nightly.night.folder import CACHE, Night
 from nightly.night.lease import Lease, connect
+from nightly.night.ledger import summed
 from nightly.night.progress import Reporter
-from nightly.night.scratch import scratch_database
 from nightly.night.target import open_target
 from nightly.steps import chunk
 from shared.config.credentials import for_child
@@ -92,32 +91,21 @@ def plan(settings: Settings, reporter: Reporter) -> dict[str, Any]:
     with closing(connect(settings)) as client, tempfile.TemporaryDirectory(prefix="hmem-plan-") as folder:
         night = Night(settings, Path(folder), client, Lease(client, settings.hmem_night_dir), reporter)
         current = open_target(settings, client).current()
-        with closing(night.workers), closing(Catalog(settings.hmem_night_dir, reporter.say, Path(folder))) as catalog:
-            catalog.refresh()
-            counts = chunk.cut(night, catalog, list(catalog.digests()), make_dir(night.output("chunk")))
+        with closing(night.workers), recomputed(settings, reporter) as catalog:
+            accounts, _ = chunk.cut(night, catalog, list(catalog.digests()), make_dir(night.output("chunk")))
         found: dict[str, Any] = {
             "current": _shown(current.embedding) if current else None,
-            "turns": sum(counts["turns_per_chat"].values()),
-            "chunks": sum(counts["chunks_per_chat"].values()),
+            "turns": summed(accounts, "turns"),
+            "chunks": summed(accounts, "chunks"),
         }
         keys = len(turn_keys(client))
         embedder = open_embedder(settings) if settings.indexes else None
-        texts = _different_texts(ChunkFolder(night.output("chunk")), Path(folder))
+        texts = ([embedded_text(chunk) for chunk, _ in some] for _, some in ChunkFolder(night.output("chunk")))
         if embedder is None:
             nothing = {"wanted": None, "cached": 0, "to_embed": 0, "texts_per_second": None, "seconds": 0.0}
             return found | {"texts": sum(map(len, texts)), "keys": keys} | nothing
         with closing(embedder):
             return found | {"keys": keys, "wanted": _shown(embedder.identity)} | _to_embed(settings, embedder, texts)
-
-
-def _different_texts(chunks: ChunkFolder, scratch: Path) -> Iterator[list[str]]:
-    """The texts of one chat after the other, each the first time that it comes. They are counted in a file, since they may be many."""
-    schema = "CREATE TABLE seen (digest BLOB PRIMARY KEY) WITHOUT ROWID"
-    with closing(scratch_database(scratch / "texts.sqlite", schema)) as seen:
-        sql = "INSERT OR IGNORE INTO seen VALUES (?)"
-        for _, some in chunks:
-            texts = [embedded_text(chunk) for chunk, _ in some]
-            yield [text for text in texts if seen.execute(sql, (hashlib.sha256(text.encode()).digest(),)).rowcount]
 
 
 def _shown(identity: EmbeddingIdentity | None) -> dict[str, Any] | None:
@@ -135,8 +123,8 @@ def _to_embed(settings: Settings, embedder: Embedder, texts: Iterable[list[str]]
     sample, wanted, missing = list[str](), 0, 0
     for some in texts:
         known = known_texts(settings.hmem_night_dir / CACHE, embedder.identity, some)
-        new = [text for text in some if text not in known]
-        wanted, missing = wanted + len(some), missing + len(new)
+        new = [text for text in dict.fromkeys(some) if text not in known]
+        wanted, missing = wanted + len(set(some)), missing + len(new)
         sample += new[: SAMPLE_TEXTS - len(sample)]
     counts = {"texts": wanted, "cached": wanted - missing, "to_embed": missing}
     if not missing:

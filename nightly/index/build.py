@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from nightly.index.chunk_file import ChunkFolder, parse_lines
-from nightly.index.kept_chats import Sums
 from nightly.index.part_rows import PartRows, VectorRows, WordRows, own_words
-from nightly.index.previous import Last, Plan, hash_files, refuse_another_start
+from nightly.index.previous import Last, Plan, Sums, hash_files, refuse_another_start
 from nightly.index.recipe import comparable
 from nightly.index.rows import Rows, read_note_rows
 from nightly.night.folder import Night
 from nightly.night.workers import Frames
 from shared.config.kinds import place_of, served
 from shared.errors import LedgerMismatch
-from shared.release.manifest import LEXICAL, NOTE_VECTORS, File
+from shared.release.manifest import LEXICAL, NOTE_VECTORS, NOTES, File
 from shared.release.parts import Earlier, part_files
 from shared.search import lexical
 from shared.system.files import make_dir, remove_tree
@@ -29,6 +28,8 @@ from shared.vectors.registry import builder_of
 
 #: Private copies for the checks, and indexes that are reused as a whole; removed before the step is committed.
 PROOF, EARLIER = "proof", "earlier"
+#: As what the rows in the parts of a place are counted (shared/release/chats.py).
+COUNTED_AS = {LEXICAL: "keywords", NOTES: "notes", place_of("sqlite"): "vectors", NOTE_VECTORS: "note_vectors"}
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Build:
         #: Vectors of the chats that are not done again, each counted once.
         self.carried_vectors: int = self._carried["vectors"] - self._carried["repeated"]
         self._places: dict[str, dict[str, Any]] = {}
-        self._rows: dict[str, dict[str, int]] = {}
+        self._note_vectors: dict[str, int] = {}
         self._taken: dict[str, File] = {}
 
     def notes(self) -> ChunkFolder | None:
@@ -111,6 +112,7 @@ class Build:
         builder.build(self._out / NOTE_VECTORS, one.given, one.earlier)
         self.check(one)
         self.record(one, rows)
+        self._note_vectors = {chat: rows.counts(chat).vectors + rows.counts(chat).repeats for chat in rows.chats}
 
     def check(self, one: Index) -> Checked:
         """The proof of a closed index, or of what was written to it."""
@@ -149,11 +151,11 @@ class Build:
         return rows.total + self.carried_vectors - written
 
     def result(self, served: Iterable[str]) -> dict[str, Any]:
-        """What `publish` and the next night need: places, all files with their hashes, rows by chat."""
+        """What later steps and the next night need: places, all files with their hashes, the vectors of notes by chat."""
         files: dict[str, File] = {}
         for place in (*self._places, *served):
             files |= hash_files(self._out, place, self._taken)
-        return {"places": self._places, "files": files, "rows": self._rows}
+        return {"places": self._places, "files": files, "note_vectors": self._note_vectors}
 
     def _made_with(self, builder: Builder) -> dict[str, Any]:
         return {"version": builder.version(), "embedding": comparable(self._night.result("embed")["embedding"])}
@@ -171,9 +173,7 @@ class Build:
         new part; there is none if there are no rows."""
         new = [path.name for path in part_files(self._out / place) if path.name not in plan.taken]
         parts = plan.taken | {name: {"rows": count} for name, count in zip(new, written, strict=False)}
-        for chat_id in rows.tonight:
-            self._rows.setdefault(chat_id, {})[place] = rows.wanted(chat_id)
-        wanted = sum(map(rows.wanted, rows.tonight)) + self._carried["rows"].get(place, 0)
+        wanted = sum(map(rows.wanted, rows.tonight)) + self._carried[COUNTED_AS[place]]
         if (held := sum(part["rows"] for part in parts.values())) != wanted:
             raise LedgerMismatch(
                 f"{self._out / place} has {held} rows, and {wanted} were made. Nothing was published; run the night again."
@@ -186,7 +186,7 @@ def indexed(keywords: dict[str, int], rows: Rows | None, vectors: dict[str, int]
     """What each of tonight's chats has in the indexes: of several the least that one of them holds (each proof refuses another than was asked
     for)."""
     if rows is None:
-        nothing = {"vectors": None, "not_embedded": 0}
+        nothing = {"vectors": None, "not_embedded": 0, "repeated": 0}
         return {chat: {"keywords": count, **nothing} for chat, count in keywords.items()}
     return {
         chat: {

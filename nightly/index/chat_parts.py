@@ -39,7 +39,7 @@ class ChatParts:
                 earlier = known.row(row.chat_id)
                 if earlier is not None and _more_is_forgotten(row, earlier):
                     forgotten.add(row.chat_id)
-                if row != earlier and not (earlier is None and row.is_gone):
+                if row != earlier and (earlier or row.made_from or not row.is_gone):
                     part.add(row)
             merged = self._merged(forgotten, len(part.chats))
             for row in self._carried(merged, part.chats):

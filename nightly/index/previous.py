@@ -2,9 +2,8 @@
 does again only the chats that have news.
 
     HMEM_NIGHT_DIR/last/<run>/<place>/...    links to the files of that night's build, which never change
-    HMEM_NIGHT_DIR/last/<run>/chats.sqlite   each chat: what it was made from, its counts (nightly/index/kept_chats.py)
-    HMEM_NIGHT_DIR/last/<run>/index.json     what all of it follows from; the sums over the chats; for each place its build parameters and its
-                                             parts; each file with size, time and sha256
+    HMEM_NIGHT_DIR/last/<run>/index.json     what all of it follows from; for each place its build parameters and its parts; each file with size,
+                                             time and sha256
 
 It may be deleted at any time, and is used only if all of it is as it was when it was verified: a file of the same size and time counts as that, and
 is hashed again every seventh night, before its rows are written to another file, and after a night that met damage. An index in parts
@@ -15,7 +14,9 @@ index is moved into the build's folder first, so if the build crashes, the next 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import os
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,24 +24,28 @@ from typing import Any
 
 import orjson
 
-from nightly.index.kept_chats import CHATS, ChatAccounts, Sums, sums_of
 from nightly.index.part_rows import Held, PartRows, other_chats
+from nightly.index.recipe import comparable
 from nightly.night.folder import Night
-from shared.errors import ReleaseRefused, StorageError
-from shared.release.integrity import is_due
-from shared.release.manifest import File, file_record, list_files
+from shared.errors import HmemError, ReleaseRefused, StorageError
+from shared.release.chats import COUNTED, ChatRow, ChatTable, version
+from shared.release.integrity import damage_named, is_due
+from shared.release.manifest import CHATS, File, file_record, list_files
 from shared.release.parts import Earlier, absorbed
-from shared.system.files import make_dir, remove_tree, sha256_bytes, sha256_file
+from shared.system.faults import crash_point
+from shared.system.files import commit_dir, fresh_dir, make_dir, remove_tree, sha256_bytes, sha256_file, write_atomic
 
 LAST = "last"
 INDEX = "index.json"
 #: Beside it after a night that met damage: nothing is taken to be as it was by its size and time.
 DISTRUSTED = "distrusted"
-FORMAT = 5
+FORMAT = 6
 #: Above this share of new rows an index is rebuilt: reusing gains little then, and a new index has no leftovers.
 MOST_NEW = 0.5
 
 Files = Mapping[str, File]
+#: What is counted over chats.
+Sums = dict[str, int]
 #: Chat id -> chunk id -> digest of what the index holds of it.
 Digests = Mapping[str, Mapping[str, str]]
 
@@ -70,7 +75,6 @@ class Last:
         self.path: Path | None = None
         self._record: dict[str, Any] = {"places": {}, "files": {}, "tombstones": ()}
         self.recipe: dict[str, Any] | None = None
-        self.chats = ChatAccounts(None)
         #: Changes when anything that a night by news starts from does.
         self.token: str | None = None
         base = night.settings.hmem_night_dir / LAST
@@ -86,12 +90,26 @@ class Last:
             self._say("all", f"what the last night left cannot be used ({error})")
             return
         self.path, self._record, self.recipe = kept, record, record["recipe"]
-        self.chats = ChatAccounts(kept / CHATS)
 
-    def sums(self) -> Sums:
-        """Over all chats that were kept."""
-        sums: Sums = self._record["sums"] if self.path else sums_of([])
+    def digests(self) -> dict[str, str]:
+        """Chat id → digest of what it was made from; "" for one of which something waits for a better answer."""
+        return {row.chat_id: row.made_from for row in self._chats()}
+
+    def sums(self, without: Iterable[str]) -> Sums:
+        """Over all chats but these: how many have turns, and what is counted of each."""
+        sums, left_out = dict.fromkeys(("chats", *COUNTED), 0), frozenset(without)
+        for row in self._chats():
+            if row.chat_id not in left_out:
+                sums["chats"] += bool(row.counts["turns"])
+                for name in COUNTED:
+                    sums[name] += row.counts[name] or 0
         return sums
+
+    def _chats(self) -> Iterator[ChatRow]:
+        """Those that the archive had. None if they are laid out in another way."""
+        if self.path and self.recipe and self.recipe.get("chats") == version():
+            with damage_named(self.path / CHATS), ChatTable.of(self.path) as table:
+                yield from (row for row in table.rows() if row.made_from or not row.is_gone)
 
     def record_of(self, place: str, made_with: Mapping[str, Any]) -> dict[str, Any] | None:
         """What is recorded of a place; None if there is none that was made with the same."""
@@ -212,8 +230,6 @@ def _held(part: Path, rows: PartRows, tonight: Collection[str] | None) -> dict[s
 def _refuse_damage(kept: Path, record: Mapping[str, Any], run: int) -> None:
     """ValueError or OSError unless all files are as they were: by size and time, or by their hashes where it is their turn. An index that is
     reused as a whole is hashed when it is."""
-    if sha256_file(kept / CHATS) != record["chats"]:
-        raise ValueError(f"{CHATS} was changed")
     distrusted = (kept / DISTRUSTED).exists()
     in_parts = {place for place, about in record["places"].items() if "parts" in about}
     for name, file in record["files"].items():
@@ -245,3 +261,48 @@ def _read_record(kept: Path) -> tuple[dict[str, Any], str]:
     if record["format"] != FORMAT:
         raise ValueError(f"the record has format {record['format']}, this program reads {FORMAT}")
     return record, checksum.decode()
+
+
+# ── Keeping what a published night has made, for the next one.
+
+
+def keep(night: Night) -> None:
+    """Keep the indexes and summaries of this night, whose release is published, instead of the earlier ones. Repeating it changes nothing.
+
+    A disk error here only makes the next night some minutes longer.
+    """
+    if "skipped" in night.result("build"):
+        return
+    try:
+        _keep(night, night.settings.hmem_night_dir / LAST)
+    except (OSError, HmemError) as error:
+        night.report.say(f"  The indexes could not be stored for the next night, which will rebuild them: {error}")
+
+
+def _keep(night: Night, base: Path) -> None:
+    kept, temporary = base / str(night.run), base / f"{night.run}.tmp"
+    if not kept.is_dir():
+        fresh_dir(temporary)
+        chunk, places, files = night.result("chunk"), dict[str, Any](), dict[str, Any]()
+        for step in ("build", "summarise"):
+            made = night.result(step)
+            for place in made["places"]:
+                shutil.copytree(night.output(step) / place, temporary / place, copy_function=os.link)
+            places |= made["places"]
+            files |= {name: file for name, file in made["files"].items() if name.partition("/")[0] in made["places"]}
+        for name, file in files.items():
+            file["modified"] = (temporary / name).stat().st_mtime_ns
+        about = {
+            "format": FORMAT,
+            "places": places,
+            "files": files,
+            "tombstones": list(chunk.get("tombstones", ())),
+            "recipe": chunk["recipe"] | {"embedding": comparable(night.result("embed")["embedding"])},
+        }
+        body = orjson.dumps(about, option=orjson.OPT_SORT_KEYS)
+        write_atomic(temporary / INDEX, sha256_bytes(body).encode() + b"\n" + body)
+        crash_point("publish:kept-written")
+        commit_dir(temporary, kept)
+    for other in list(base.iterdir()):
+        if other != kept:
+            remove_tree(other)

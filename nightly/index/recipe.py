@@ -7,6 +7,7 @@ from typing import Any
 
 from shared.config.night_settings import named
 from shared.config.settings import Settings
+from shared.embedding.known_models import known_model
 from shared.embedding.open import open_embedder, open_ollama
 from shared.errors import EmbeddingError
 from shared.ranking.extractive_summary import SUMMARY_VERSION
@@ -40,11 +41,19 @@ def recipe_of(settings: Settings, last: Recipe | None, *, ask: bool = True) -> R
         "vectors": builder_of("sqlite", settings, 0).version(),
         "summary": SUMMARY_VERSION,
         "indexes": list(settings.indexes),
-        "embedder": [settings.embedder, settings.model_name],
+        "embedder": [settings.embedder, settings.model_name, *_known(settings)],
         "embedding": embedding if settings.indexes else None,
         "models": {name: digests.get(name) for name in models},
         "written_by": [named(one) for one in writers],
     }
+
+
+def _known(settings: Settings) -> list[Any]:
+    """What makes its vectors comparable, as this program knows the model: a later one may correct that."""
+    if not settings.indexes or settings.embedder == "none":
+        return []
+    model = known_model(settings.model_name, settings.embedder)
+    return [model.family, model.dimensions, model.document_prefix, model.query_prefix]
 
 
 def _embedding(settings: Settings) -> dict[str, Any] | None:

@@ -20,6 +20,10 @@ from shared.errors import LedgerMismatch
 FATES = ("new", "new_version", "already_archived", "quarantined")
 #: What may become of an archived turn.
 ENDS = ("with_chunks", "forgotten", "without_text")
+#: What is counted of a chat's turns.
+ACCOUNT = ("archived", "turns", *ENDS, "chunks")
+
+Accounts = dict[str, dict[str, int]]
 
 
 @dataclass
@@ -45,116 +49,66 @@ class Ledger:
 
 
 def check_export(ledger: Mapping[str, Any]) -> None:
-    """exported = new + new version + already archived + quarantined, in total and over the chats; every quarantined record has a reason."""
-    totals = {fate: ledger[fate] for fate in FATES}
-    _equal("records", "exported", ledger["exported"], **totals)
-    for fate, total in totals.items():
-        _equal("records", fate, total, of_all_chats=sum(counts.get(fate, 0) for counts in ledger["chats"].values()))
-    if unknown := {what for counts in ledger["chats"].values() for what in counts} - {*FATES}:
-        raise _mismatch(f"records went to {sorted(unknown)}, which are not valid outcomes")
+    """exported = new + new version + already archived + quarantined; every quarantined record has a reason."""
+    _equal("records", "exported", ledger["exported"], **{fate: ledger[fate] for fate in FATES})
     _equal("quarantined records", "quarantined", ledger["quarantined"], with_a_reason=sum(ledger["reasons"].values()))
 
 
-def chunk_accounts(
-    archived: Mapping[str, int],
-    *,
-    with_chunks: Mapping[str, int],
-    forgotten: Mapping[str, int],
-    without_text: Mapping[str, int],
-    chunks: Mapping[str, int],
-) -> dict[str, dict[str, int]]:
-    """What became of each chat's archived turns, and its number of chunks; LedgerMismatch if a turn is unaccounted for."""
-    ends = {"with_chunks": with_chunks, "forgotten": forgotten, "without_text": without_text}
-    accounts: dict[str, dict[str, int]] = {}
-    for chat in sorted({*archived, *with_chunks, *forgotten, *without_text, *chunks}):
-        parts = {end: counts.get(chat, 0) for end, counts in ends.items()}
-        accounts[chat] = {"archived": archived.get(chat, 0), **parts, "chunks": chunks.get(chat, 0)}
-        _check_account(f"chat {chat}", accounts[chat])
-    return accounts
-
-
-def _check_account(whose: str, account: Mapping[str, int]) -> None:
+def check_account(whose: str, account: Mapping[str, int]) -> None:
+    """LedgerMismatch if a turn is unaccounted for."""
     _equal(f"turns of {whose}", "archived", account["archived"], **{end: account[end] for end in ENDS})
+    to_recall = {end: account[end] for end in ("with_chunks", "without_text")}
+    _equal(f"turns of {whose}", "to recall", account["turns"], **to_recall)
     turns, chunks = account["with_chunks"], account["chunks"]
     if chunks < turns or (chunks and not turns):
         raise _mismatch(f"{whose} has {chunks} chunks of {turns} turns")
 
 
 def whole_ledger(
-    archive_ledger: Mapping[str, Any],
-    chunk_result: Mapping[str, Any],
-    build_result: Mapping[str, Any],
-    embed_result: Mapping[str, Any],
-    carried: Mapping[str, Any],
+    archive_ledger: Mapping[str, Any], chunk: Mapping[str, Any], build: Mapping[str, Any], embed: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The ledger of the whole night for the manifest; LedgerMismatch if its counts do not add up: then nothing is published.
+    """The ledger of the whole night for the manifest, from the results of steps; LedgerMismatch if its counts do not add up: then nothing is
+    published.
 
-    `carried`: the sums over the chats that the night has not done, as the nights that did them have counted them. To the fields of the archive's
-    ledger it adds `turns`, `index` and `chunks` (totals), and `not_embedded` (chunk id → reason). `vectors` is null where the release has no
-    vector index.
+    To the fields of the archive's ledger it adds `turns`, `index` and `chunks` (totals), and `not_embedded` (chunk id → reason). `vectors` is null
+    where the release has no vector index. What chats that the night has not done have is counted as the nights that did them have counted it.
     """
     check_export(archive_ledger)
-    accounts = _joined(chunk_result["accounts"], build_result["indexed"], has_vectors=bool(build_result["indexes"]))
-    for chat, account in accounts.items():
-        _check_account(f"chat {chat}", account)
-        _check_index(f"chat {chat}", account)
-    has_vectors = bool(build_result["indexes"])
-    _check_totals(accounts, chunk_result, embed_result, carried, has_vectors=has_vectors)
-    names = ("archived", *ENDS, "chunks", "keywords", "vectors", "not_embedded")
-    sums = {name: carried.get(name, 0) + _sum(accounts, name) for name in names}
-    _check_account("all chats", sums)
-    _check_index("all chats", sums if has_vectors else {**sums, "vectors": None})
+    carried, indexed, has_vectors = chunk["carried"], build["indexed"], bool(build["indexes"])
+    none = {"keywords": 0, "vectors": 0 if has_vectors else None, "not_embedded": 0}
+    accounts = {chat: {**account, **indexed.get(chat, none)} for chat, account in chunk["accounts"].items()}
+    names = (*ACCOUNT, *none)
+    sums = {name: carried[name] + summed(accounts, name) for name in names} | ({} if has_vectors else {"vectors": None})
+    for whose, account in [*((f"chat {chat}", account) for chat, account in accounts.items()), ("all chats", sums)]:
+        check_account(whose, account)
+        _check_index(whose, account, has_vectors=has_vectors)
+    if has_vectors:
+        _equal("vectors", "vectors", embed["vectors"], of_tonights_chats=summed(accounts, "vectors"))
+    _equal("texts", "not_embedded", len(embed["refused"]), of_all_chats=sums["not_embedded"])
+    if unknown := indexed.keys() - accounts.keys():
+        raise _mismatch(f"chat {min(unknown)} is in an index, and no turn of it was looked at")
+    for name in ("turns", "chunks"):
+        _equal(name, name, chunk[name], of_all_chats=sums[name])
     return {
         **archive_ledger,
         "turns": {name: sums[name] for name in ("archived", *ENDS)},
-        "chunks": chunk_result["chunks"],
-        "index": {"keywords": sums["keywords"], "vectors": sums["vectors"] if has_vectors else None},
-        "not_embedded": embed_result.get("refused", {}),
+        "chunks": sums["chunks"],
+        "index": {"keywords": sums["keywords"], "vectors": sums["vectors"]},
+        "not_embedded": embed["refused"],
     }
 
 
-def _joined(
-    accounts: Mapping[str, Mapping[str, int]], indexed: Mapping[str, Mapping[str, int | None]], *, has_vectors: bool
-) -> dict[str, dict[str, Any]]:
-    """By chat, what was chunked and what the index contains; a chat that one of the two does not know has nothing there."""
-    nothing = {"keywords": 0, "vectors": 0 if has_vectors else None, "not_embedded": 0}
-    zeros = dict.fromkeys(("archived", *ENDS, "chunks"), 0)
-    return {chat: {**accounts.get(chat, zeros), **indexed.get(chat, nothing)} for chat in sorted({*accounts, *indexed})}
-
-
-def _check_index(whose: str, account: Mapping[str, Any]) -> None:
+def _check_index(whose: str, account: Mapping[str, Any], *, has_vectors: bool) -> None:
     _equal(f"chunks of {whose}", "chunks", account["chunks"], keywords=account["keywords"])
-    if account["vectors"] is not None:
+    if (account["vectors"] is not None) != has_vectors:
+        raise _mismatch("some chats have vectors and some have none")
+    if has_vectors:
         parts = {"vectors": account["vectors"], "not_embedded": account["not_embedded"]}
         _equal(f"chunks of {whose}", "chunks", account["chunks"], **parts)
 
 
-def _check_totals(
-    accounts: Mapping[str, Mapping[str, Any]],
-    chunk_result: Mapping[str, Any],
-    embed_result: Mapping[str, Any],
-    carried: Mapping[str, Any],
-    *,
-    has_vectors: bool,
-) -> None:
-    """Compare the sums over the chats with what each step counted, and with the rest of the manifest."""
-    chunks = {"carried": carried.get("chunks", 0), "of_tonights_chats": _sum(accounts, "chunks")}
-    _equal("chunks", "chunks", chunk_result["chunks"], **chunks)
-    if any((account["vectors"] is not None) != has_vectors for account in accounts.values()):
-        raise _mismatch("some chats have vectors and some have none")
-    if has_vectors:
-        _equal("vectors", "vectors", embed_result["vectors"], of_tonights_chats=_sum(accounts, "vectors"))
-        refused = {"carried": carried.get("not_embedded", 0), "of_tonights_chats": _sum(accounts, "not_embedded")}
-        _equal("texts", "not_embedded", len(embed_result.get("refused", {})), **refused)
-    zeros = dict.fromkeys(ENDS, 0)
-    turns, forgotten = chunk_result["turns_per_chat"], chunk_result["forgotten_per_chat"]
-    for chat in sorted({*accounts, *turns, *forgotten}):
-        account, what = accounts.get(chat, zeros), f"turns of chat {chat}"
-        _equal(what, "to recall", turns.get(chat, 0), **{end: account[end] for end in ("with_chunks", "without_text")})
-        _equal(what, "forgotten", forgotten.get(chat, 0), under_a_tombstone=account["forgotten"])
-
-
-def _sum(accounts: Mapping[str, Mapping[str, Any]], name: str) -> int:
+def summed(accounts: Mapping[str, Mapping[str, Any]], name: str) -> int:
+    """A count over chats."""
     return sum(account[name] or 0 for account in accounts.values())
 
 

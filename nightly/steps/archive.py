@@ -12,6 +12,7 @@ nothing before the mirror is verified. A mirror with more or different files tha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -30,7 +31,6 @@ from nightly.archive.media.places import erase as erase_media
 from nightly.archive.media.places import is_forgotten, is_intact, listed
 from nightly.archive.mirror import Mirror, MirrorDiffers, bring_up_to_date, missing_there, open_mirror
 from nightly.archive.segments import (
-    Again,
     RawRecord,
     WrittenText,
     parse_turn,
@@ -61,8 +61,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         judged = judge(received, night.settings, earlier.tombstones)
         tombstones = _new_tombstones(earlier, judged)
         eraser = erasing.eraser_of(earlier, tombstones, night.run)
-        ledger, new_records = _write_new(night, out / NEW, earlier, eraser)
-        new_events = _add_events(night, out / NEW, earlier, eraser)
+        ledger, new = _write_new(night, out / NEW, earlier, eraser)
     _write(night, out / NEW, tombstones)
     (out / NEW).unlink()
     crash_point("archive:segment-written")
@@ -78,8 +77,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         media = _media(night, archive, out)
         found = {
             "segments": archive.segments,
-            "turns": sum(archive.turns_per_chat().values()),
-            "forgotten": sum(archive.forgotten_per_chat().values()),
+            "turns": archive.all_turns,
             "originals": archive.originals,
         }
     if mirror and "error" not in mirror:
@@ -88,8 +86,8 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     clear(night)
     return {
         "ledger": ledger.to_json(night.result("export")["records"]),
-        "new_records": new_records,
-        "new_events": new_events,
+        "new_records": new["records"],
+        "new_events": new["events"],
         "new_tombstones": len(tombstones),
         "refused_tombstones": dict(judged.refused),
         "only_hiding_tombstones": judged.only_hide,
@@ -144,31 +142,24 @@ def _bring_texts(night: Night, archive: Catalog, eraser: erasing.Eraser | None) 
                     yield text
 
     if path.exists() and any(True for _ in new()):
-        write_texts(night.archive_dir, night.run, Again(new))
+        write_texts(night.archive_dir, night.run, new())
 
 
-def _write_new(night: Night, path: Path, earlier: Catalog, eraser: erasing.Eraser | None) -> tuple[Ledger, int]:
-    """Write the archive's line of each new record to a file; what became of all, and the number of lines."""
-    ledger, count = Ledger(), 0
+def _write_new(
+    night: Night, path: Path, earlier: Catalog, eraser: erasing.Eraser | None
+) -> tuple[Ledger, Counter[str]]:
+    """Write the archive's line of each new record and event to a file; what became of all records, and how many lines there are of each."""
+    ledger, new = Ledger(), Counter[str]()
+    lines = chain(
+        (("records", _classify(record, earlier, ledger)) for record in _exported(night)),
+        (("events", archived_line(record, earlier)) for record in stored_records(night.output("export") / EVENTS)),
+    )
     with path.open("wb") as handle:
-        for record in _exported(night):
-            if line := _classify(record, earlier, ledger):
-                written = (eraser and eraser.erased(record, night.run)) or line
-                handle.write(orjson.dumps(written) + b"\n")
-                count += 1
-    return ledger, count
-
-
-def _add_events(night: Night, path: Path, earlier: Catalog, eraser: erasing.Eraser | None) -> int:
-    """Add the archive's line of each new event; how many."""
-    count = 0
-    with path.open("ab") as handle:
-        for record in stored_records(night.output("export") / EVENTS):
-            if line := archived_line(record, earlier):
-                written = eraser.rewritten(line, night.run) if eraser else line
-                handle.write(orjson.dumps(written) + b"\n")
-                count += 1
-    return count
+        for what, line in lines:
+            if line:
+                handle.write(orjson.dumps(eraser.rewritten(line, night.run) if eraser else line) + b"\n")
+                new[what] += 1
+    return ledger, new
 
 
 def _classify(record: RawRecord, earlier: Catalog, ledger: Ledger) -> dict[str, Any] | None:
@@ -211,7 +202,7 @@ def _write(night: Night, new: Path, tombstones: list[Tombstone]) -> None:
         yield from ({"kind": "tombstone", "tombstone": orjson.loads(one.to_json())} for one in tombstones)
 
     if (tombstones or new.stat().st_size) and not path.exists():
-        write_segment(path, night.run, Again(records))
+        write_segment(path, night.run, records())
 
 
 def _prove(archive: Catalog, exported: Iterable[RawRecord]) -> None:

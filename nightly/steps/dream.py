@@ -8,7 +8,6 @@ for it.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -18,18 +17,16 @@ from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 import orjson
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.incoming.events import last_events
 from nightly.archive.incoming.reading import RECORDS
 from nightly.archive.segments import segment_name, stored_records, turn_of
 from nightly.night.folder import Night
-from nightly.writing.model_texts import ModelTexts
+from nightly.writing.model_texts import ModelTexts, prompt_of
 from shared.config.night_settings import Writer
 from shared.system.faults import crash_point
 from shared.text.format import date_text, one_line, shorten
-from shared.text.marks import harmless
 from shared.turns.events import Event, EventKind
 from shared.turns.note_changes import Changes, refused_shape
 from shared.turns.records import RecordRefused, Tombstone, Turn
@@ -44,9 +41,6 @@ MOST_TURNS, MOST_CHATS = 60, 200
 NOTES_CHARACTERS, TURNS_CHARACTERS, ONE_CHARACTERS = 6_500, 6_500, 1_200
 #: As repeatable as a model can be; room for the request and its answer.
 OPTIONS: dict[str, Any] = {"temperature": 0, "seed": 1, "num_ctx": 16_384, "num_predict": 1_500}
-_TEMPLATES = Environment(
-    loader=PackageLoader("nightly.writing"), undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True
-)
 
 
 def run(night: Night, _: Path) -> dict[str, Any]:
@@ -177,9 +171,7 @@ def _is_valid(event: Event, tombstones: list[Tombstone]) -> bool:
 def _prompt(turns: list[Turn], notes: list[Event], zone: ZoneInfo) -> str:
     record = "\n".join(["Notes:", *(map(_note_line, notes) if notes else ["(none)"]), "", "Messages:"])
     lines = [f"[{number}] {_turn_line(turn, zone)}" for number, turn in enumerate(turns, 1)]
-    record = harmless("\n".join([record, *lines]))
-    fence = hashlib.sha256(record.encode("utf-8", "replace")).hexdigest()[:16]
-    return _TEMPLATES.get_template("dream.txt.j2").render(fence=fence, record=record)
+    return prompt_of("dream.txt.j2", "\n".join([record, *lines]))
 
 
 def _note_line(event: Event) -> str:

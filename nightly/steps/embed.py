@@ -63,7 +63,7 @@ def _embed(night: Night, out: Path, embedder: Embedder) -> dict[str, Any]:
         raise EmbeddingError(
             "The embedding model was replaced while the night ran, so that vectors of all chats are needed. Run the night again."
         )
-    carried = chunked["chunks"] - sum(chunked["chunks_per_chat"].values())
+    carried = chunked["carried"]["chunks"]
     of_chunks = _embed_folder(night, embedder, night.output("chunk"), out / VECTORS, carried)
     centres = _centre(ChunkFolder(night.output("chunk")), out / VECTORS)
     np.save(out / CENTRES, np.array([*centres.values()], np.float32))

@@ -15,9 +15,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from nightly.index.keeping import keep
+from nightly.index.previous import keep
 from nightly.night.folder import RESULT, Night
-from nightly.night.ledger import whole_ledger
+from nightly.night.ledger import summed, whole_ledger
 from nightly.night.target import Brought
 from shared.delivery.switch import refuse_unless_descendant
 from shared.embedding.models import EmbeddingIdentity
@@ -92,14 +92,14 @@ def _manifest(night: Night) -> Manifest:
         timezone=chunks["timezone"],
         indexes=built["indexes"],
         embedding=EmbeddingIdentity.from_json(embedding) if embedding else None,
-        chats=carried["chats"] + len(chunks["turns_per_chat"]),
-        turns=carried["turns"] + sum(chunks["turns_per_chat"].values()),
-        chunks=carried["chunks"] + sum(chunks["chunks_per_chat"].values()),
-        forgotten=carried["forgotten"] + sum(chunks["forgotten_per_chat"].values()),
+        chats=carried["chats"] + sum(bool(account["turns"]) for account in chunks["accounts"].values()),
+        turns=chunks["turns"],
+        chunks=chunks["chunks"],
+        forgotten=carried["forgotten"] + summed(chunks["accounts"], "forgotten"),
         tombstones=chunks["tombstones"],
         originals=chunks["originals"],
         erasing=chunks["erasing"],
-        ledger=whole_ledger(night.result("archive")["ledger"], chunks, built, embedded, carried),
+        ledger=whole_ledger(night.result("archive")["ledger"], chunks, built, embedded),
         summary_model=summaries.get("model"),
         notes_model=notes["model"],
     )

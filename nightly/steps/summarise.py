@@ -8,17 +8,14 @@ summary. A model never stops the night.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import orjson
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from nightly.index.chat_parts import ChatParts
 from nightly.index.chunk_file import ChunkFolder, parse_lines
@@ -27,13 +24,12 @@ from nightly.index.rows import CENTRES
 from nightly.night.failure import reason_of
 from nightly.night.folder import Night
 from nightly.night.workers import Frames
-from nightly.writing.model_texts import ModelTexts
+from nightly.writing.model_texts import TEMPLATES, ModelTexts, prompt_of
 from nightly.writing.summary_answer import OPTIONS, WRITTEN_CHARACTERS, put_back, refuse, tidy
 from shared.errors import LedgerMismatch
 from shared.ranking.extractive_summary import AS_SAID, Sentence, summarise
 from shared.release.chats import COUNTED, ChatRow
 from shared.text.format import date_text, one_line, shorten
-from shared.text.marks import harmless
 from shared.turns.chunk import Chunk
 from shared.turns.origin_words import replying
 from shared.turns.speakers import label, namesakes
@@ -52,44 +48,26 @@ Made = tuple[str, str | None, str | None]
 #: Before a line of a model's; the template has its own.
 _BULLET = re.compile(r"^(?:[-*•]\s+|[-*•]$)")
 
-_TEMPLATES = Environment(
-    loader=PackageLoader("nightly.writing"), undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True
-)
-
-
-@dataclass
-class Counts:
-    """Of one night: lines of models that were left out, sentences put back, and facts that had no room."""
-
-    left_out: int = 0
-    sentences: int = 0
-    no_room: int = 0
-
 
 def run(night: Night, out: Path) -> dict[str, Any]:
-    """`written`: chats that got a summary tonight; `again`: those that wait for a better text."""
-    writer, counts, without = _writer(night), Counts(), dict[str, str]()
+    """`without_summary`: chats that got none, and why."""
+    writer, counts, without = _writer(night), Counter[str](), dict[str, str]()
     try:
         last = Last(night)
         refuse_another_start(night, last)
-        written = list[str]()
         forgotten = last.forgotten_since(night.result("chunk").get("tombstones", {}))
-        built = ChatParts(last, out, night.run, forgotten).build(_rows(night, writer, counts, without, written))
+        built = ChatParts(last, out, night.run, forgotten).build(_rows(night, writer, counts, without))
         made = {
             **built,
-            "summaries": night.result("chunk")["carried"]["summaries"] + len(written),
-            "written": written,
+            "summaries": len(ChunkFolder(night.output("chunk")).chats) - len(without),
             "without_summary": without,
-            "again": sorted({*without, *(writer.failed if writer else ())}),
         }
         if writer is None:
             return made
         writer.archive()
         return {
             **made,
-            "left_out": counts.left_out,
-            "put_back": counts.sentences,
-            "no_room": counts.no_room,
+            **{name: counts[name] for name in ("left_out", "put_back", "no_room")},
             "failed": writer.failed,
             **writer.result(),
         }
@@ -98,11 +76,10 @@ def run(night: Night, out: Path) -> dict[str, Any]:
             writer.close()
 
 
-def _rows(
-    night: Night, writer: ModelTexts | None, counts: Counts, without: dict[str, str], written: list[str]
-) -> Iterator[ChatRow]:
+def _rows(night: Night, writer: ModelTexts | None, counts: Counter[str], without: dict[str, str]) -> Iterator[ChatRow]:
     """Of tonight's chats: those that have chunks get a summary, or `without` says why not."""
-    chunk, build = night.result("chunk"), night.result("build")
+    chunk, build, note = night.result("chunk"), night.result("build"), night.result("note")
+    again = {*note["again"], *(one["chat_id"] for one in chunk["set_aside"].values())}
     folder = ChunkFolder(night.output("chunk"))
     texts = _by_model(night, folder, writer, counts) if writer else _extracts(night, folder)
     centres = _centres(night, folder)
@@ -114,11 +91,12 @@ def _rows(
                 raise LedgerMismatch(
                     f"The summary of chat {owner} came as that of {chat_id}. Nothing was published; run the night again."
                 )
-            if why is None:
-                written.append(chat_id)
-            else:
+            if why is not None:
                 without[chat_id] = why
-        made_from, counted = chunk["digests"].get(chat_id, ""), _counts(chat_id, chunk, build)
+        counted = _counts(chat_id, chunk, build, note)
+        failed = chat_id in without or (writer is not None and chat_id in writer.failed)
+        waits = failed or chat_id in again or counted["not_embedded"]
+        made_from = "" if waits else chunk["digests"].get(chat_id, "")
         yield ChatRow(chat_id, made_from, counted, text, centres.get(chat_id))
 
 
@@ -139,7 +117,7 @@ def _extracts(night: Night, folder: ChunkFolder) -> Iterator[Made]:
     return ((chat_id, text, why) for chat_id, (text, why) in zip(folder.chats, texts, strict=True))
 
 
-def _by_model(night: Night, folder: ChunkFolder, writer: ModelTexts, counts: Counts) -> Iterator[Made]:
+def _by_model(night: Night, folder: ChunkFolder, writer: ModelTexts, counts: Counter[str]) -> Iterator[Made]:
     """The same, written by a model; where that fails, extracted."""
     for chat_id in folder.chats:
         chunks = [chunk for chunk, _ in folder.read(chat_id)]
@@ -149,12 +127,17 @@ def _by_model(night: Night, folder: ChunkFolder, writer: ModelTexts, counts: Cou
             yield chat_id, None, reason_of(error)
 
 
-def _counts(chat_id: str, chunk: Mapping[str, Any], build: Mapping[str, Any]) -> dict[str, int | None]:
+def _counts(
+    chat_id: str, chunk: Mapping[str, Any], build: Mapping[str, Any], note: Mapping[str, Any]
+) -> dict[str, int | None]:
     """What the release has of one of tonight's chats."""
-    has_vectors = bool(build["indexes"])
-    indexed = build["indexed"].get(chat_id, {"keywords": 0, "vectors": 0 if has_vectors else None, "not_embedded": 0})
-    counts = chunk["accounts"][chat_id] | indexed | {"turns": chunk["turns_per_chat"].get(chat_id, 0)}
-    return {name: counts[name] for name in COUNTED}
+    indexed = build["indexed"].get(chat_id, {"vectors": 0 if build["indexes"] else None})
+    others = {
+        "notes": note["notes_per_chat"].get(chat_id, 0),
+        "note_vectors": build["note_vectors"].get(chat_id, 0),
+    }
+    counts = chunk["accounts"][chat_id] | indexed | others
+    return {name: counts.get(name, 0) for name in COUNTED}
 
 
 def _writer(night: Night) -> ModelTexts | None:
@@ -164,10 +147,10 @@ def _writer(night: Night) -> ModelTexts | None:
 
 def _extract(chunks: list[Chunk], zone: ZoneInfo) -> str:
     lines = [_line(s.timestamp, s.speaker, s.text, zone) for s in reversed(summarise(chunks))]
-    return _TEMPLATES.get_template("summary.txt.j2").render(**_extent(chunks, zone), as_said=AS_SAID, lines=lines)
+    return TEMPLATES.get_template("summary.txt.j2").render(**_extent(chunks, zone), as_said=AS_SAID, lines=lines)
 
 
-def _written(night: Night, writer: ModelTexts, chunks: list[Chunk], counts: Counts) -> str | None:
+def _written(night: Night, writer: ModelTexts, chunks: list[Chunk], counts: Counter[str]) -> str | None:
     """The model's summary with what it left out; None if it has not written one."""
     zone = night.settings.timezone
     chosen = summarise(chunks)
@@ -177,25 +160,18 @@ def _written(night: Night, writer: ModelTexts, chunks: list[Chunk], counts: Coun
     if answer is None or (tidied := tidy(answer, prompt)).fault:
         return None
     back, no_room = put_back(chosen, tidied.text, PUT_BACK_CHARACTERS)
-    counts.left_out += tidied.left_out
-    counts.sentences += len(back)
-    counts.no_room += no_room
+    counts.update(left_out=tidied.left_out, put_back=len(back), no_room=no_room)
     notes = [note for line in tidied.lines if (note := _BULLET.sub("", line))]
     also = [_line(s.timestamp, s.speaker, s.text, zone) for s in back]
-    template = _TEMPLATES.get_template("written.txt.j2")
+    template = TEMPLATES.get_template("written.txt.j2")
     return template.render(**_extent(chunks, zone), model=writer.model, notes=notes, also=also)
 
 
 def _prompt(chosen: list[Sentence], chunks: list[Chunk], zone: ZoneInfo) -> str:
-    """What a model is asked: rules, and the chat as data inside a fence that is a hash of it."""
+    """What a model is asked of a chat."""
     said = [_line(s.timestamp, s.speaker, s.text, zone) for s in chosen]
-    record = harmless(
-        "\n".join(["Picked from the whole chat:", *said, "", "The newest turns:", *_recent(chunks, zone)])
-    )
-    fence = hashlib.sha256(record.encode("utf-8", "replace")).hexdigest()[:16]
-    return _TEMPLATES.get_template("summary_prompt.txt.j2").render(
-        characters=WRITTEN_CHARACTERS, fence=fence, record=record
-    )
+    record = ["Picked from the whole chat:", *said, "", "The newest turns:", *_recent(chunks, zone)]
+    return prompt_of("summary_prompt.txt.j2", "\n".join(record), characters=WRITTEN_CHARACTERS)
 
 
 def _recent(chunks: list[Chunk], zone: ZoneInfo) -> list[str]:

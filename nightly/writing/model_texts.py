@@ -17,22 +17,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from nightly.archive.segments import ArchivedTexts, WrittenText, read_texts, write_texts
 from nightly.night.folder import CACHE, Night, discard_cache, is_damage, open_cache
 from nightly.writing.writers import NightWriter, open_writer
 from shared.errors import EmbeddingError
 from shared.system.faults import crash_point
+from shared.text.marks import harmless
 from shared.turns.records import well_formed
 
 if TYPE_CHECKING:
     from shared.config.night_settings import Writer
 
+TEMPLATES = Environment(
+    loader=PackageLoader("nightly.writing"), undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True
+)
 #: A request that fails in passing is tried so often.
 ATTEMPTS = 2
 #: After so many failures in a row nothing more is requested: each may take the whole time limit.
 FAILURES_IN_A_ROW = 3
 OUT_OF_TIME = "WRITER_MINUTES were used up"
+
+
+def prompt_of(template: str, record: str, **more: object) -> str:
+    """What a model is asked: rules, and what was said as data inside a fence that is a hash of it."""
+    harmless_record = harmless(record)
+    fence = hashlib.sha256(harmless_record.encode("utf-8", "replace")).hexdigest()[:16]
+    return TEMPLATES.get_template(template).render(fence=fence, record=harmless_record, **more)
 
 
 class ModelTexts:

@@ -6,16 +6,13 @@ others are known by the hash of their prompt.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from zoneinfo import ZoneInfo
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
+from nightly.writing.model_texts import prompt_of
 from shared.ranking.question import WEIGHTS
 from shared.text.format import date_text, one_line, shorten
-from shared.text.marks import harmless
 from shared.turns.chunk import Chunk
 from shared.turns.origin_words import replying
 
@@ -23,10 +20,6 @@ from shared.turns.origin_words import replying
 WINDOW_CHARACTERS, WINDOW_TURNS = 5000, 16
 #: Of one turn; an answer says at its beginning what it is about.
 TURN_CHARACTERS = 1200
-
-_TEMPLATES = Environment(
-    loader=PackageLoader("nightly.writing"), undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True
-)
 
 
 @dataclass
@@ -43,9 +36,8 @@ class Window:
 
     def prompt(self, zone: ZoneInfo) -> str:
         """What the model is asked."""
-        record = harmless("\n".join(f"[{number}] {_line(turn, zone)}" for number, turn in enumerate(self.turns, 1)))
-        fence = hashlib.sha256(record.encode("utf-8", "replace")).hexdigest()[:16]
-        return _TEMPLATES.get_template("notes.txt.j2").render(fence=fence, record=record)
+        lines = (f"[{number}] {_line(turn, zone)}" for number, turn in enumerate(self.turns, 1))
+        return prompt_of("notes.txt.j2", "\n".join(lines))
 
     def has_room_for(self, turn: list[Chunk]) -> bool:
         """Whether this turn belongs to the same session and still fits."""

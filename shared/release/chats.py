@@ -24,11 +24,11 @@ from shared.release.manifest import CHATS
 from shared.release.parts import part_files
 
 #: Raise it when a part is laid out in another way: then none is taken over.
-LAYOUT = 2
+LAYOUT = 3
 #: Up to so many chats are looked up, more are read in order.
 ONE_BY_ONE = 1000
 #: What is counted of a chat: turns to recall, their chunks, turns that a tombstone covers; then the account of the night that did it last
-#: (nightly/night/ledger.py). `vectors` is None where the release has no vector index.
+#: (nightly/night/ledger.py), and what its notes are. `vectors`, of which some repeat another, is None where the release has no vector index.
 COUNTED = (
     "turns",
     "chunks",
@@ -39,6 +39,9 @@ COUNTED = (
     "keywords",
     "vectors",
     "not_embedded",
+    "repeated",
+    "notes",
+    "note_vectors",
 )
 _SCHEMA = f"""
 CREATE TABLE chats (chat_id TEXT PRIMARY KEY, made_from TEXT NOT NULL, {", ".join(f"{name} INTEGER" for name in COUNTED)}) WITHOUT ROWID;
@@ -58,8 +61,8 @@ Files = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class ChatRow:
-    """One chat. `made_from`: the digest of what the archive had of it (nightly/archive/catalog.py). `centre`: float32, little endian
-    (shared/embedding/centring.py)."""
+    """One chat. `made_from`: the digest of what the archive had of it (nightly/archive/catalog.py), "" if something of it waits for a better answer
+    of the next night. `centre`: float32, little endian (shared/embedding/centring.py)."""
 
     chat_id: str
     made_from: str

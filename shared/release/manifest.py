@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from shared.release.manifest_schema import MOST_BYTES, check
 from shared.system.files import sha256_bytes, sha256_file, write_atomic
 
 #: Raise it when a release, or its manifest, is laid out in another way. A release of another format is not read: the night rebuilds it.
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 CHECKSUM = "checksum"
 MANIFEST = "manifest.json"
 LEXICAL = "lexical"
@@ -90,23 +90,6 @@ class Manifest:
     def size(self) -> int:
         """Bytes of all files but the manifest."""
         return sum(file["size"] for file in self.files.values())
-
-    def recipe(self) -> dict[str, Any]:
-        """What the contents follow from: equal recipes, equal contents."""
-        names = (
-            "segments",
-            "chunker_version",
-            "summary_version",
-            "timezone",
-            "indexes",
-            "tombstones",
-            "format_version",
-            "summary_model",
-            "notes_model",
-        )
-        recipe: dict[str, Any] = {name: getattr(self, name) for name in names}
-        embedding = replace(self.embedding, probes=()) if self.embedding else None  # evidence, not content
-        return recipe | {"embedding": embedding.to_json() if embedding else None}
 
     def to_json(self) -> bytes:
         record = vars(self) | {"embedding": self.embedding.to_json() if self.embedding else None}

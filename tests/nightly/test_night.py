@@ -126,17 +126,6 @@ def test_a_night_that_lost_its_lease_changes_nothing(light: World, monkeypatch: 
         light.night()
 
 
-def test_the_restart_command_is_run_as_it_is_written(light: World) -> None:
-    """A stand-in for the program: what it is asked is what counts."""
-    command = "systemctl restart hmem-dispatcher"
-    program, *arguments = command.split()
-    stand_in = light.root / program
-    stand_in.write_text(f'#!/bin/sh\necho "$@" > {light.root}/asked\n')
-    stand_in.chmod(0o755)
-    light.command("hmem-night", "run", RESTART_COMMAND=command, PATH=f"{light.root}:{light.variables()['PATH']}")
-    assert (light.root / "asked").read_text().split() == arguments
-
-
 def test_status_and_dry_run_say_what_is_there(light: World) -> None:
     light.say("t1", "something")
     plan = json.loads(light.command("hmem-night", "run", "--dry-run", "--json").stdout)

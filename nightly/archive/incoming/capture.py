@@ -22,7 +22,7 @@ from nightly.archive.catalog import Catalog
 from nightly.archive.incoming.events import chat_states
 from nightly.archive.incoming.reading import event_keys, in_batches, read_records, read_tombstones, turn_keys
 from nightly.archive.mirror import open_mirror
-from nightly.archive.segments import Again, RawRecord, Record, Segment, write_segment
+from nightly.archive.segments import RawRecord, Record, Segment, write_segment
 from nightly.night.lease import connect, night_lock
 from nightly.night.progress import Reporter
 from shared.config.settings import Settings
@@ -43,7 +43,7 @@ def capture(settings: Settings, report: Reporter) -> dict[str, Any]:
         with closing(Catalog(settings.hmem_night_dir, report.say)) as known:
             known.refresh()
             counts = _spool(client, archive, known, spool)
-        write_segment(archive / CAPTURE, None, Again(lambda: _lines(spool)), kind="capture")
+        write_segment(archive / CAPTURE, None, _lines(spool), kind="capture")
         if mirror:
             mirror.supersede(archive, [CAPTURE])
     return counts | {"mirrored": mirror is not None}

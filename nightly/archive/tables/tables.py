@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import Any
 
 from shared.turns.records import Tombstone
 
 #: Raise it when the tables change: then the catalog is made anew.
-LAYOUT = 5
+LAYOUT = 6
 SCHEMA = """
 CREATE TABLE segments (
   segment INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, run INTEGER NOT NULL, size INTEGER NOT NULL, modified INTEGER NOT NULL,
@@ -23,14 +23,9 @@ CREATE TABLE turns (
   start INTEGER NOT NULL, length INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX turns_by_chat ON turns (chat_id, said_at);
-CREATE TABLE others (chat_id TEXT, turn_id TEXT, segment INTEGER, PRIMARY KEY (chat_id, turn_id, segment)) WITHOUT ROWID;
-CREATE INDEX others_by_segment ON others (segment);
-CREATE TABLE events (key TEXT, segment INTEGER, state BLOB NOT NULL, PRIMARY KEY (key, segment)) WITHOUT ROWID;
-CREATE INDEX events_by_segment ON events (segment);
-CREATE TABLE texts (key TEXT, segment INTEGER, chat_id TEXT NOT NULL, PRIMARY KEY (key, segment)) WITHOUT ROWID;
-CREATE INDEX texts_by_chat ON texts (chat_id, segment);
-CREATE INDEX texts_by_segment ON texts (segment);
-CREATE TABLE erased (turn_id TEXT PRIMARY KEY, chat_id TEXT NOT NULL, said_at REAL NOT NULL, segment INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE events (key TEXT PRIMARY KEY, state BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE texts (key TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE erased (turn_id TEXT PRIMARY KEY, chat_id TEXT NOT NULL, said_at REAL NOT NULL) WITHOUT ROWID;
 CREATE INDEX erased_by_chat ON erased (chat_id, said_at);
 CREATE TABLE tombstones (tombstone_id TEXT PRIMARY KEY, run INTEGER NOT NULL, record BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE chats (chat_id TEXT PRIMARY KEY, turns INTEGER NOT NULL, digest TEXT NOT NULL) WITHOUT ROWID;
@@ -84,8 +79,8 @@ class Tables:
             "quarantined": "SELECT total(quarantined) FROM segments",
             "erased": "SELECT count(*) FROM erased",
             "tombstones": "SELECT count(*) FROM tombstones",
-            "texts": "SELECT count(DISTINCT key) FROM texts",
-            "events": "SELECT count(DISTINCT key) FROM events",
+            "texts": "SELECT count(*) FROM texts",
+            "events": "SELECT count(*) FROM events",
         }
         return {name: self._number(sql) for name, sql in asked.items()}
 
@@ -116,16 +111,17 @@ class Tables:
 
     def state_of(self, key: str) -> bytes | None:
         """SHA-256 of the state in the last event under this key."""
-        row = self.one("SELECT state FROM events WHERE key = ? ORDER BY segment DESC", key)
+        row = self.one("SELECT state FROM events WHERE key = ?", key)
         return row[0] if row else None
 
     def has_text(self, key: str) -> bool:
         """Whether a model-written text is archived."""
         return self.one("SELECT 1 FROM texts WHERE key = ?", key) is not None
 
-    def turns_per_chat(self) -> dict[str, int]:
-        """Number of turns by chat, erased ones included."""
-        return dict(self.connection.execute("SELECT chat_id, turns FROM chats WHERE turns > 0"))
+    @property
+    def all_turns(self) -> int:
+        """Number of turns of all chats, erased ones included."""
+        return self._number("SELECT coalesce(sum(turns), 0) FROM chats")
 
     def digests(self) -> dict[str, str]:
         """Chat id → digest of what is recalled of it: its last versions, and its tombstones."""
@@ -144,12 +140,6 @@ class Tables:
     def gone_of(self, chat_id: str) -> int:
         """Number of turns of a chat that have no version left."""
         return self._number(f"SELECT count(*) {GONE} AND chat_id = ?", chat_id)
-
-    def forgotten_per_chat(self) -> dict[str, int]:
-        """The same as `forgotten_of`, of each chat that has any."""
-        gone = {chat_id for (chat_id,) in self.connection.execute(f"SELECT DISTINCT chat_id {GONE}")}
-        chats = gone.union(self._by_chat)
-        return {chat_id: count for chat_id in sorted(chats) if (count := self.forgotten_of(chat_id))}
 
     def covered_by(self, chat_id: str, tombstones: Collection[Tombstone]) -> Iterator[str]:
         """The turns of a chat that one of these tombstones of it covers."""
@@ -180,25 +170,6 @@ class Tables:
         sql = "SELECT name, start, length, turns.sha256 FROM turns JOIN segments USING (segment) WHERE chat_id = ? ORDER BY run, start"
         for name, start, length, sha256 in self.connection.execute(sql, (chat_id,)):
             yield name, start, length, text(sha256)
-
-    def files_with(self, tombstones: Iterable[Tombstone]) -> set[str]:
-        """The files that may have what these tombstones cover: each version of the turns, texts of their chats, and records that are no turns."""
-        names = dict(self.connection.execute("SELECT segment, name FROM segments"))
-        found = {number for (number,) in self._execute("SELECT segment FROM segments WHERE quarantined > 0")}
-        for one in tombstones:
-            found |= {n for (n,) in self._execute("SELECT DISTINCT segment FROM texts WHERE chat_id = ?", one.chat_id)}
-            found.update(self._segments_of(one.chat_id, one.turn_ids))
-        return {names[number] for number in found}
-
-    def _segments_of(self, chat_id: str, turn_ids: Collection[str] | None) -> Iterator[int]:
-        """Numbers of the segments with a version of these turns, or of any turn of the chat."""
-        for table in ("turns", "others"):
-            sql = f"SELECT DISTINCT segment FROM {table} WHERE chat_id = ?"  # noqa: S608 - one of two
-            if turn_ids is None:
-                yield from (number for (number,) in self._execute(sql, chat_id))
-            else:
-                for turn_id in turn_ids:
-                    yield from (number for (number,) in self._execute(f"{sql} AND turn_id = ?", chat_id, turn_id))
 
     def digest_of(self, chat_id: str) -> tuple[str, int]:
         """The digest of a chat and its number of turns, counted from their rows."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from nightly.archive.catalog import CATALOG, LEFT, Catalog, record_as_left
-from nightly.archive.segments import Again, RawRecord, write_segment
+from nightly.archive.segments import RawRecord, write_segment
 from nightly.steps import chunk
 from shared.errors import ArchiveDamaged
 from shared.release.integrity import SCRUB_NIGHTS
@@ -40,8 +40,10 @@ def refuse_unless_equal(folder: Path) -> list[str]:
         assert catalog.originals == wanted.originals
         assert catalog.tombstones == wanted.tombstones
         assert catalog.tombstone_runs == wanted.tombstone_runs
-        assert catalog.turns_per_chat() == wanted.turns_per_chat()
-        assert catalog.forgotten_per_chat() == wanted.forgotten_per_chat()
+        chats, forgotten = wanted.turns_per_chat(), wanted.forgotten_per_chat()
+        assert {chat: catalog.turns_of(chat) for chat in chats} == chats
+        assert {chat: count for chat in chats if (count := catalog.forgotten_of(chat))} == forgotten
+        assert catalog.all_turns == sum(chats.values())
         for turn_id in {*wanted.versions, *wanted.erased, "unknown:user"}:
             version = wanted.versions.get(turn_id)
             assert catalog.last_version(turn_id) == (version.record_sha256 if version else None)
@@ -157,7 +159,7 @@ def test_nobody_holds_a_segment(tmp_path: Path) -> None:
 
     tracemalloc.start()
     try:
-        write_segment(path, 1, Again(lines))
+        write_segment(path, 1, lines())
         refreshed(tmp_path)[1].close()
         _, peak = tracemalloc.get_traced_memory()
     finally:

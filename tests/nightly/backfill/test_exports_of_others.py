@@ -10,7 +10,6 @@ import pytest
 
 from nightly.imports.formats import formats
 from shared.errors import InvalidInput
-from shared.turns.records import Tombstone
 from tests.nightly.backfill.test_import_files import archived, backfill, fates, lines_in_archive, plan, report
 from tests.nightly.imports.exports.builders import (
     NOON,
@@ -124,18 +123,6 @@ def test_an_answer_that_was_made_anew_comes_in_after_the_earlier_one(
     assert [turn["text"] for turn in history["turns"]] == ["what stands there?", ANSWER, anew, thanks]
     hits = json.loads(light.command("hmem", "search", "9912", "grey heron", "--json").stdout)["hits"]
     assert {hit.get("question") for hit in hits if hit["text"] == anew} == {"what stands there?"}
-
-
-def test_what_was_forgotten_of_an_export_does_not_come_back(light: World) -> None:
-    source = "basic-memory"
-    path = MAKERS[source](light.root, False)
-    report(light, source, str(path), "--chat", "9912")
-    gone = next(turn_id for turn_id, (_, value) in archived(light).items() if b"heron" in value)
-    light.push_tombstone(Tombstone("stone", "9912", NOON + 60, turn_ids=frozenset({gone})))
-    assert fates(report(light, source, str(path), "--chat", "9912")) == (0, 1, 0, 1)
-    assert gone not in archived(light)
-    narrow = report(light, source, str(path), "--chat", "9912", "--until", "2026-01-01")
-    assert narrow["left_out"] == {"outside --since and --until": 2}
 
 
 def test_it_is_recalled_and_says_where_it_is_from(light: World) -> None:

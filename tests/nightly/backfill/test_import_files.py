@@ -195,13 +195,6 @@ def test_an_overlap_with_what_the_wire_recorded_gives_nothing_new(light: World) 
     assert fates(report(light, "chunks", str(light.root / "chunk_2.txt"))) == (0, 2, 0, 0)
 
 
-def test_an_import_replaces_nothing(light: World) -> None:
-    light.say("j2", "as it was recorded", timestamp=NOON)
-    light.night()
-    assert fates(report(light, *file_of(light, "jsonl"))) == (2, 0, 1, 0)
-    assert b"as it was recorded" in archived(light)["j2:user"][1]
-
-
 # --------------------------------------------------------------------------------------------------------- forgotten
 
 
@@ -218,12 +211,6 @@ def test_what_a_time_forgets_does_not_come_back(light: World) -> None:
     assert fates(plan(light, *file_of(light, "telegram"))) == (0, 0, 0, 3)
     assert archived(light) == {}
     assert all(b"cold" not in path.read_bytes() for path in light.night_dir.rglob("*") if path.is_file())
-
-
-def test_what_an_id_forgets_does_not_come_back(light: World) -> None:
-    forget(light, turn_ids=frozenset({"j1:user", "q1:asst"}))
-    assert fates(report(light, *file_of(light, "jsonl"))) == (2, 0, 0, 1)
-    assert fates(report(light, *file_of(light, "audit"))) == (2, 0, 0, 1)
 
 
 def test_what_was_erased_does_not_come_back(light: World) -> None:

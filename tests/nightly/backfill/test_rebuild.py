@@ -10,14 +10,12 @@ from typing import Any
 
 import pytest
 
-from nightly import pipeline
 from nightly.backfill import rebuild
 from nightly.backfill.rebuild import rebuild_archive
+from nightly.index import recipe
 from nightly.night.folder import unfinished_run
 from nightly.night.progress import Reporter
-from shared.embedding.known_models import MINILM
-from shared.embedding.local.embedder import LocalEmbedder
-from shared.embedding.models import EmbeddingIdentity
+from shared.embedding.known_models import known_model
 from shared.errors import EmbeddingError
 from tests.support.night.rebuilding import (
     NOMIC,
@@ -169,20 +167,16 @@ def test_back_to_the_old_release(world: World, other: dict[str, Any]) -> None:
     assert current(world).run == old
 
 
-FOREIGN = {"family": "another-model", "dimensions": 768, "document_prefix": "passage: ", "query_prefix": "query: "}
-
-
-def test_a_night_notices_every_difference_that_it_need_not_ask_for(world: World) -> None:
+def test_a_night_notices_every_difference_that_it_need_not_ask_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also a family whose prefixes or dimensions a later version of the program corrects."""
-    settings, local = world.settings(), LocalEmbedder(MINILM).identity
-
-    def same(identity: EmbeddingIdentity | None, indexes: tuple[str, ...] = settings.indexes) -> bool:
-        recipe = {"embedding": identity.to_json() if identity else None, "indexes": list(indexes)}
-        return pipeline._same_embedding(settings, recipe)
-
-    assert same(local)
-    assert same(replace(local, digest="sha256:other")), "only the provider knows"
-    for part, value in (FOREIGN | {"provider": "ollama"}).items():
-        assert not same(replace(local, **{part: value})), part  # type: ignore[arg-type]
-    assert not same(None)
-    assert not same(local, ())
+    settings = world.settings()
+    made, model = recipe.recipe_of(settings, None), known_model(settings.model_name, settings.embedder)
+    assert recipe.recipe_of(settings, made, ask=False) == made
+    for other in ({"embedder": "ollama"}, {"night_indexes": "sqlite,chroma"}, {"night_indexes": "none"}):
+        assert recipe.recipe_of(settings.model_copy(update=other), made, ask=False) != made, other
+    for part in ("family", "dimensions", "document_prefix", "query_prefix"):
+        corrected = replace(model, **{part: "another"})  # type: ignore[arg-type]
+        monkeypatch.setattr(recipe, "known_model", lambda *_, corrected=corrected: corrected)
+        assert recipe.recipe_of(settings, made, ask=False) != made, part

@@ -72,7 +72,7 @@ def test_after_a_forget_the_part_that_held_it_is_made_anew_and_no_other(nights: 
     assert names(nights.built / LEXICAL) == names(nights.built / VECTORS) == [*others, "4.sqlite"]
     assert _newest_words(nights) == {f"t{night}-1:user#1", f"t{10 * night}-1:user#1"}, "the rest of that part"
     files = [path for top in (nights.built, nights.last) for path in top.rglob("*") if path.is_file()]
-    assert len(files) == 6 + 6 + 3
+    assert len(files) == 6 + 6 + 2
     for word in (gone, f"giraffe{night}"):
         assert not [path for path in files if word.encode() in path.read_bytes()], word
     assert [line.split()[0] for line in nights.report.lines] == [f"{p}/{night}.sqlite" for p in (LEXICAL, VECTORS)]

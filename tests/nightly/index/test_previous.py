@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from nightly.index import keeping, previous
+from nightly.index import previous
 from shared.config.kinds import place_of
 from shared.release.manifest import LEXICAL
 from shared.turns.chunk import Chunk
@@ -120,7 +120,7 @@ def test_what_was_forgotten_is_not_carried_on(tmp_path: Path, tonight: list[Chun
 def test_nothing_of_the_last_index_is_written_to(nights: Nights) -> None:
     """Its files are those of a finished night: only their copy may be opened."""
     night, _ = nights.build(talk(6))
-    keeping.keep(night)
+    previous.keep(night)
     source = night.output("build") / CHROMA
     before = previous.hash_files(source.parent, CHROMA)
     assert all((source.parent / name).samefile(nights.last / "1" / name) for name in before)
@@ -138,7 +138,7 @@ def test_a_disk_that_fails_while_keeping_does_not_fail_the_night(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "link", full)
-        keeping.keep(night)
+        previous.keep(night)
     assert "No space left" in nights.report.lines[0]
     nights.report.lines.clear()
     assert nights.published(talk(7))["copied_forward"] == 0

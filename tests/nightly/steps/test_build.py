@@ -30,7 +30,9 @@ def test_a_build_counts_what_each_chat_has_and_leaves_only_its_files(tmp_path: P
         "77": {"keywords": 1, "vectors": 0, "repeated": 0, "not_embedded": 1},
     }
     places = {LEXICAL, *(place_of(name) for name in indexes)}
-    assert {name: value for name, value in result.items() if name not in ("indexed", "files", "places", "rows")} == more
+    assert {
+        name: value for name, value in result.items() if name not in ("indexed", "files", "places", "note_vectors")
+    } == more
     assert {path.name for path in night.output("build").iterdir()} == {"result.json", *places}
     held = {LEXICAL: 9, "vectors": 8, "chroma": 7}  # chunks; vectors and what repeats one; vectors
     rows = {
@@ -48,7 +50,7 @@ def _counted(record: dict[str, Any]) -> dict[str, int]:
 def test_a_build_without_vectors_says_so(nights: Nights) -> None:
     _, result = nights.build(talk(2, ("1",)), family=None)
     assert (result["indexes"], [*result["places"]], [*result["files"]]) == ([], [LEXICAL], ["lexical/1.sqlite"])
-    assert result["indexed"] == {"1": {"keywords": 2, "vectors": None, "not_embedded": 0}}
+    assert result["indexed"] == {"1": {"keywords": 2, "vectors": None, "not_embedded": 0, "repeated": 0}}
 
 
 def test_a_stray_file_stops_the_build(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,15 +10,15 @@ import numpy as np
 import orjson
 from redis import Redis
 
-from nightly.index import keeping
+from nightly.index import previous
 from nightly.index.chunk_file import writing_chunks
-from nightly.index.kept_chats import sums_of
 from nightly.night.folder import STATE, Night
 from nightly.night.lease import Lease
 from nightly.night.progress import Reporter
 from nightly.steps import build, note
 from shared.config.kinds import place_of
 from shared.config.settings import load_settings
+from shared.release.chats import COUNTED
 from shared.system.files import make_dir
 from shared.turns.chunk import Chunk
 from shared.vectors.base import Corpus
@@ -76,10 +76,9 @@ class Nights:
             for chat, own in by_chat.items():
                 writer.add(chat, (orjson.dumps({**vars(c), "indexed": c.text}) + b"\n" for c in own))
         chunks = [chunk for own in by_chat.values() for chunk in own]
-        per_chat = {chat: len(own) for chat, own in by_chat.items()}
-        counts = {"chunks_per_chat": per_chat, "chunks": len(chunks), "accounts": {key: {} for key in per_chat}}
-        more = {"everything": True, "recipe": {}, "carried": sums_of([]), "set_aside": {}, "digests": {}}
-        night.commit("chunk", counts | more)
+        carried = dict.fromkeys(("chats", *COUNTED), 0)
+        accounts: dict[str, Any] = {chat: {} for chat in by_chat}
+        night.commit("chunk", {"everything": True, "recipe": {}, "carried": carried, "accounts": accounts})
         night.commit("note", note.run(night, night.begin("note")))
         vectors = np.array(
             [np.zeros(DIMENSIONS) if c.chunk_id in (refused or {}) else vector_of(c.text) for c in chunks], np.float32
@@ -94,12 +93,12 @@ class Nights:
         result = build.run(night, night.begin("build"))
         night.commit("build", result)
         night.begin("summarise")
-        night.commit("summarise", {"places": {}, "files": {}, "written": [], "again": []})
+        night.commit("summarise", {"places": {}, "files": {}})
         return night, result
 
     def published(self, chunks: list[Chunk], **more: Any) -> dict[str, Any]:
         night, result = self.build(chunks, **more)
-        keeping.keep(night)
+        previous.keep(night)
         return result
 
     @property
