@@ -71,6 +71,7 @@ CHECKS: tuple[Check, ...] = (
     Check("forgetting", made_by("memory", "check_forgetting")),
     Check("night", made_by("night", "check_night"), needs=("redis",), status=True),
     Check("failed night", made_by("night", "check_failed_night"), needs=("redis",), alarm="problem"),
+    Check("night writer", made_by("night", "check_writer"), needs=("redis",), alarm="problem"),
     Check("night dir", made_by("night", "check_night_directory")),
     Check("archive", made_by("night", "check_archive")),
     Check("mirror", made_by("night", "check_mirror"), alarm="problem"),

@@ -97,6 +97,7 @@ class NightRecord(BaseModel):
     free_bytes: NonNegativeInt | None = None
     gate: Gate | None = None
     mirror: str | None = None
+    writer: str | None = None
     failed: dict[str, str] | None = None
 
 

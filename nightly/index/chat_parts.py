@@ -6,7 +6,8 @@ is made anew: a summary may say what was forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,11 @@ class ChatParts:
         paths = part_files(last.path / CHATS) if last.path and record else []
         self._paths = {path.name: path for path in paths}
 
-    def build(self, rows: Iterable[ChatRow]) -> dict[str, Any]:
-        """Write what of these rows, one of each of tonight's chats, is not as it was. Returns what `Build.result` has of the other places."""
+    def build(self, rows: Iterable[ChatRow], stays: Callable[[ChatRow], bool]) -> dict[str, Any]:
+        """Write what of these rows, one of each of tonight's chats, is not as it was. Returns what `Build.result` has of the other places.
+
+        `stays`: whether a chat keeps the summary of this row, which is its earlier one, unless something of it was forgotten.
+        """
         unnamed = make_dir(self._place) / f"{self._run}.new"
         with PartWriter(unnamed) as part, ChatTable(self._paths.values()) as known:
             forgotten = {*self._forgotten}
@@ -39,6 +43,8 @@ class ChatParts:
                 earlier = known.row(row.chat_id)
                 if earlier is not None and _more_is_forgotten(row, earlier):
                     forgotten.add(row.chat_id)
+                if earlier is not None and row.chat_id not in forgotten and stays(earlier):
+                    row = replace(row, summary=earlier.summary)
                 if row != earlier and (earlier or row.made_from or not row.is_gone):
                     part.add(row)
             merged = self._merged(forgotten, len(part.chats))

@@ -59,6 +59,9 @@ def counts_of(results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         "media": archive.get("media", {}),
         "deleted": results.get("flush", {}).get("deleted", 0),
         "mirror": _mirror(archive, results.get("flush", {})),
+        "writer": next(
+            (why for name in ("note", "dream", "summarise") if (why := results.get(name, {}).get("gave_up"))), None
+        ),
         "seconds": {name: result["seconds"] for name, result in results.items() if "seconds" in result},
     }
 
@@ -125,7 +128,7 @@ def _night(run: int, at: float, counts: Mapping[str, Any], failed: dict[str, str
         **{name: counts.get(name) for name in STANDING},
         "refused_tombstones": sum(counts.get("refused_tombstones", {}).values()),
         "gate": {"asked": gate["questions"], "found": gate["found_now"]} if gate.get("questions") else None,
-        **{name: counts.get(name) for name in ("moved", "release_bytes", "free_bytes", "mirror")},
+        **{name: counts.get(name) for name in ("moved", "release_bytes", "free_bytes", "mirror", "writer")},
         "failed": failed,
     }
 

@@ -3,7 +3,7 @@ The chats without news keep theirs.
 
 Sentences are picked word for word (shared/ranking/extractive_summary.py). Where WRITER writes summaries, it writes notes from them and from the
 newest turns; its lines that the chat does not bear out are left out, and what it omitted is put back. Where it fails, the picked sentences are the
-summary. A model never stops the night.
+summary; where its answers cannot be used, a chat keeps what a model wrote before. A model never stops the night.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from nightly.night.failure import reason_of
 from nightly.night.folder import Night
 from nightly.night.workers import Frames
 from nightly.writing.model_texts import TEMPLATES, ModelTexts, prompt_of
-from nightly.writing.summary_answer import OPTIONS, WRITTEN_CHARACTERS, put_back, refuse, tidy
+from nightly.writing.summary_answer import BY_MODEL, OPTIONS, WRITTEN_CHARACTERS, put_back, refuse, tidy
 from shared.errors import LedgerMismatch
 from shared.ranking.extractive_summary import AS_SAID, Sentence, summarise
 from shared.release.chats import COUNTED, ChatRow
@@ -56,7 +56,11 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         last = Last(night)
         refuse_another_start(night, last)
         forgotten = last.forgotten_since(night.result("chunk").get("tombstones", {}))
-        built = ChatParts(last, out, night.run, forgotten).build(_rows(night, writer, counts, without))
+        unusable = writer.unusable if writer else set[str]()
+        built = ChatParts(last, out, night.run, forgotten).build(
+            _rows(night, writer, counts, without),
+            lambda earlier: earlier.chat_id in unusable and BY_MODEL in (earlier.summary or ""),
+        )
         made = {
             **built,
             "summaries": len(ChunkFolder(night.output("chunk")).chats) - len(without),
@@ -141,8 +145,13 @@ def _counts(
 
 
 def _writer(night: Night) -> ModelTexts | None:
-    writer = night.settings.writer_of("summaries")
-    return ModelTexts(night, "summarise", writer, OPTIONS, refuse=refuse) if writer else None
+    writer, said = night.settings.writer_of("summaries"), dict[str, str]()  # tonight's answers → their prompts
+
+    def unusable(answer: str, prompt: str) -> str | None:
+        same = said.setdefault(answer, prompt) != prompt
+        return refuse(answer, prompt) or ("the answer is the same as about another chat" if same else None)
+
+    return ModelTexts(night, "summarise", writer, OPTIONS, refuse=unusable) if writer else None
 
 
 def _extract(chunks: list[Chunk], zone: ZoneInfo) -> str:
@@ -164,7 +173,7 @@ def _written(night: Night, writer: ModelTexts, chunks: list[Chunk], counts: Coun
     notes = [note for line in tidied.lines if (note := _BULLET.sub("", line))]
     also = [_line(s.timestamp, s.speaker, s.text, zone) for s in back]
     template = TEMPLATES.get_template("written.txt.j2")
-    return template.render(**_extent(chunks, zone), model=writer.model, notes=notes, also=also)
+    return template.render(**_extent(chunks, zone), by_model=BY_MODEL, model=writer.model, notes=notes, also=also)
 
 
 def _prompt(chosen: list[Sentence], chunks: list[Chunk], zone: ZoneInfo) -> str:

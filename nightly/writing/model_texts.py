@@ -48,7 +48,8 @@ def prompt_of(template: str, record: str, **more: object) -> str:
 
 
 class ModelTexts:
-    """The texts of one step of a night. `failed`: what has no text → why."""
+    """The texts of one step of a night. `failed`: what has no text → why; `unusable`: those of them whose answer was refused, or that were not asked
+    for after such answers."""
 
     def __init__(
         self,
@@ -75,6 +76,7 @@ class ModelTexts:
         self._failures_in_a_row = self.asked = self.reused = 0
         self.failed: dict[str, str] = {}
         self.refused: dict[str, str] = {}
+        self.unusable = set[str]()
         self._server: NightWriter | None = None
         self._ends = time.monotonic() + 60 * night.settings.writer_minutes
         self._digest = self._ask_digest()
@@ -130,28 +132,31 @@ class ModelTexts:
     def _asked(self, name: str, prompt: str) -> str | None:
         if self._server is None or self._gave_up:
             self.failed[name] = self._gave_up or ""
+            if self.unusable or self.refused:
+                self.unusable.add(name)
             return None
         if self.out_of_time:
             self.failed[name] = OUT_OF_TIME
             return None
-        answer = ""
+        answer, unusable, reason = "", None, None
         try:
             answer = well_formed(self._server.chat(self._writer.model, prompt, self._options, ATTEMPTS, self._schema))
-            reason = self._refuse(answer, prompt)
-            if reason is not None and self._once:
-                self.refused[name], answer, reason = reason, "", None
+            reason = unusable = self._refuse(answer, prompt)
         except EmbeddingError as error:
             reason = getattr(error, "reason", str(error))
         self.asked += 1
+        self._count(reason)
+        if unusable is not None and self._once:
+            self.refused[name] = unusable
+            return ""
+        if unusable is not None:
+            self.unusable.add(name)
         if reason is not None:
-            self._count_failure(name, reason)
-            return None
-        self._failures_in_a_row = 0
-        return answer
+            self.failed[name] = reason
+        return answer if reason is None else None
 
-    def _count_failure(self, name: str, reason: str) -> None:
-        self.failed[name] = reason
-        self._failures_in_a_row += 1
+    def _count(self, reason: str | None) -> None:
+        self._failures_in_a_row = 0 if reason is None else self._failures_in_a_row + 1
         if self._failures_in_a_row == FAILURES_IN_A_ROW:
             self._gave_up = f"{FAILURES_IN_A_ROW} failures in a row before it, the last one: {reason}"
 
@@ -167,6 +172,7 @@ class ModelTexts:
         reachable = self._gave_up is None or self._failures_in_a_row > 0
         return {
             "model": self.model if reachable or not self.failed else None,
+            "gave_up": self._gave_up,
             "asked": self.asked,
             "reused": self.reused,
             "without_model": len(self.failed) + len(self.refused),

@@ -13,6 +13,10 @@ from shared.turns.chunking import clean
 
 #: Bound of a model's text, in characters; with what is put back it fits the default budget's share of a summary.
 WRITTEN_CHARACTERS = 1400
+#: How the first line of a summary ends that a model wrote, but for the model's name.
+BY_MODEL = "Notes written by the model"
+#: An answer of less than this share of what was read says nothing; of a chat with so many names, numbers and links it has at least one.
+LEAST_SHARE, FACTS = 1 / 50, 10
 #: With less room no line is begun.
 LEAST_ROOM = 40
 #: As repeatable as a model can be; room for the prompt also where a character is a token, and an end to endless answers.
@@ -23,10 +27,12 @@ _THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Tidied:
-    """Plain lines without thoughts, headings and blank lines, at most WRITTEN_CHARACTERS; `left_out`: how many the chat does not bear out."""
+    """Plain lines without thoughts, headings and blank lines, at most WRITTEN_CHARACTERS; `left_out`: how many the chat does not bear out;
+    `lacks`: what a summary of this chat would have."""
 
     lines: tuple[str, ...]
     left_out: int
+    lacks: str | None = None
 
     @property
     def text(self) -> str:
@@ -39,7 +45,7 @@ class Tidied:
             return "the answer is empty, or has no whole line"
         if self.left_out > len(self.lines):
             return "most lines of the answer are repeated, or not from the chat"
-        return None
+        return self.lacks
 
 
 def refuse(answer: str, prompt: str) -> str | None:
@@ -58,7 +64,7 @@ def tidy(answer: str, prompt: str) -> Tidied:
             seen.add(plain)
             lines.append(shorten(plain, room))
             room -= len(lines[-1]) + 1
-    return Tidied(tuple(lines), left_out)
+    return Tidied(tuple(lines), left_out, read.lacking("\n".join(lines)))
 
 
 # ── Lines that the chat does not bear out. A small model repeats its instructions and itself, changes a word of what somebody said, or puts it
@@ -98,6 +104,15 @@ class WhatWasRead:
             any(number in known for known in self._numbers) for number in numbers if len(number) >= LEAST_DIGITS
         )
 
+    def lacking(self, text: str) -> str | None:
+        """What says that a text is about nothing of this."""
+        said = "\n".join(words for some in self._said.values() for _, words in some)
+        if len(text) < len(said) * LEAST_SHARE:
+            return "the answer is too short to say anything of the chat"
+        wanted = facts(said)
+        missing = len(wanted) >= FACTS and not wanted & present_in(text)
+        return "the answer has none of the names, numbers and links of the chat" if missing else None
+
     def _misquotes(self, line: str) -> bool:
         if not (quoted := _SAID.match(line)) or quoted[2] not in self._said:
             return False
@@ -124,7 +139,7 @@ _EDGES = ".,:/-+@"
 
 def put_back(chosen: Sequence[Sentence], written: str, characters: int) -> tuple[list[Sentence], int]:
     """(sentences that hold what `written` lacks, in the order given; how many such words had no room)."""
-    present = _links(written) | _numbers(written) | {word.casefold() for word in _WORD.findall(written)}
+    present = present_in(written)
     missing = {sentence: facts(sentence.text) - present for sentence in chosen}
     back: set[Sentence] = set()
     lost: set[str] = set()
@@ -143,6 +158,11 @@ def put_back(chosen: Sequence[Sentence], written: str, characters: int) -> tuple
 def facts(text: str) -> set[str]:
     """Links as they are; numbers, dates and names without regard to case."""
     return _links(text) | _numbers(text) | _names(text)
+
+
+def present_in(text: str) -> set[str]:
+    """Which of such words a text has."""
+    return _links(text) | _numbers(text) | {word.casefold() for word in _WORD.findall(text)}
 
 
 def _links(text: str) -> set[str]:

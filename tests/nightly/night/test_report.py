@@ -18,7 +18,7 @@ from tests.support.world import World
 
 FIELDS = {
     "run", "finished_at", "seconds", "steps", "exported", "new", "new_versions", "already_archived", "quarantined", "deleted", "chats",
-    "turns", "chunks", "refused_tombstones", "gate", "moved", "release_bytes", "free_bytes", "mirror", "failed",
+    "turns", "chunks", "refused_tombstones", "gate", "moved", "release_bytes", "free_bytes", "mirror", "writer", "failed",
 }  # fmt: skip
 CHAT = "-1009876543210"
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from dispatcher.health.checks.night import check_writer
+from dispatcher.health.findings import Setup
 from dispatcher.memory.session_summary import SummaryWriter
 from nightly.writing.summary_answer import tidy
 from shared.release.manifest import read_manifest, verify
@@ -24,7 +26,10 @@ from tests.support.world import World
 NOTES = "2026-11-20 Noor's boiler showed F28.\nThe engineer took 110."
 
 EMPTY = "the answer is empty, or has no whole line"
+LACKING = "the answer has none of the names, numbers and links of the chat"
 UNFAITHFUL = "most lines of the answer are repeated, or not from the chat"
+
+HERON = "The heron was at the pond near Hamburg at 09:15."
 
 LINES = "".join(f"- {line}\n" for line in NOTES.split("\n"))
 
@@ -33,6 +38,7 @@ LINES = "".join(f"- {line}\n" for line in NOTES.split("\n"))
 def ollama() -> Iterator[OllamaApi]:
     with OllamaApi({"llama3.2:latest": DIGEST}) as api:
         api.chat_reply = NOTES
+        api.chat_with = lambda prompt: HERON if "heron" in prompt else None
         yield api
 
 
@@ -70,7 +76,7 @@ def test_a_model_writes_the_summary_and_it_is_archived(written: World, ollama: O
     (body, *_) = [body for path, body in ollama.requests if path == "/api/chat"]
     assert (body["model"], body["stream"], body["options"]["temperature"]) == ("llama3.2", False, 0)
     archive = read_archive(written.night_dir / "archive")
-    assert {text.chat_id: text.text for text in archive.texts.values()} == {"9912": NOTES, "77": NOTES}
+    assert {text.chat_id: text.text for text in archive.texts.values()} == {"9912": NOTES, "77": HERON}
     manifest = verify((written.memory_dir / "current").resolve())
     assert manifest.summary_model == "ollama:llama3.2"
     path = written.night_dir / "archive" / "texts-1.jsonl"
@@ -157,7 +163,7 @@ def test_what_the_model_dropped_is_put_back(written: World, ollama: OllamaApi) -
     assert "0170-555 with Leila" in also
     result = summarised(written)
     assert (result["put_back"], result["left_out"]) == (2, 0)
-    assert result["failed"] == {"77": UNFAITHFUL}, "nobody says 110 in that chat"
+    assert result["failed"] == {}
     assert len(text) < 2400, "inside the default budget's share"
 
 
@@ -174,6 +180,10 @@ The newest turns:
 def test_an_answer_that_goes_round_in_circles_is_refused() -> None:
     assert tidy("He came.\n" * 3, READ).fault == UNFAITHFUL
     assert tidy("He came.\n" * 2, READ).lines == ("He came.",)
+    long = READ.replace("Until", "Then Tom, Ann, Bob, Eve, Kim, Lea, Max and Zoe come. " * 9 + "Until")
+    assert tidy("Ok.", long).fault == "the answer is too short to say anything of the chat"
+    assert tidy("People talked about several things.", long).fault == LACKING
+    assert tidy("People talked, among them Zoe.", long).fault is None
     endless = "".join(f"He came, and went again for the {number}th time.\n" for number in range(10, 90))
     assert tidy(endless, READ).fault is None, "what has no room is no fault"
 
@@ -186,8 +196,33 @@ def test_of_an_answer_that_was_cut_off_only_whole_lines_count(written: World, ol
     ollama.chat_reply = "The engineer took 11"
     written.say("t4", "And so on and so forth.")
     (night,) = written.night()
-    assert night["without_model"] == {EMPTY: 1}
-    assert "As they were said" in summary(written)
+    assert night["without_model"] == {EMPTY: 2}
+    assert "- The boiler was repaired.\n" in summary(written), "what was written before stays"
+
+
+def test_a_model_that_says_the_same_of_every_chat_changes_no_summary_and_is_an_alarm(
+    written: World, ollama: OllamaApi
+) -> None:
+    written.night()
+    before, chats, setup = summary(written), ("9912", "77", "c1", "c2"), Setup(written.settings(), written.redis)
+    for chat in chats:
+        written.say(
+            f"new-{chat}",
+            f"By {len(chat)}00 the heron of chat {chat} was gone from the pond near Hamburg.",
+            chat_id=chat,
+        )
+    ollama.chat_with = lambda _: "A heron was seen near Hamburg."
+    (night,) = written.night()
+    assert sum(night["without_model"].values()) == len(chats) - 1
+    assert "the answer is the same as about another chat" in night["without_model"]
+    assert [summary(written), summary(written, "c2").count("As they were said")] == [before, 1]
+    found = check_writer(setup)
+    assert (found.state, "3 failures in a row" in found.sentence) == ("problem", True)
+    ollama.chat_with = lambda prompt: "\n".join(re.findall(r"^[\d-]+ user: (By .*)$", prompt, re.MULTILINE))
+    written.say("more", "By 500 the heron was back.", chat_id="77")
+    written.night()
+    assert "of chat 9912 was gone" in summary(written), "the next night asks again"
+    assert check_writer(setup).state == "ok"
 
 
 def test_a_long_session_of_the_day_is_summed_up_by_the_same_model_or_by_its_own_sentences(

@@ -50,7 +50,7 @@ class Nights:
         """The parts afterwards."""
         last = Kept(self.built if self.run else None, self.records)
         self.run += 1
-        made = ChatParts(last, self.built, self.run).build(rows)  # type: ignore[arg-type]
+        made = ChatParts(last, self.built, self.run).build(rows, lambda _: False)  # type: ignore[arg-type]
         self.records = made["places"][CHATS]["parts"]
         return [path.name for path in part_files(self.built / CHATS)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from shared.system.files import make_dir, safe_name
 
 #: Options that the form has.
 FIELDS = ("bot", "only", "dates")
+#: Held while an export is made: it takes the disk and a processor, and a link for a look can ask for any number.
+EXPORTING = threading.Lock()
 
 
 def _formats(settings: Settings) -> dict[str, dict[str, Any]]:
@@ -31,21 +34,31 @@ def _formats(settings: Settings) -> dict[str, dict[str, Any]]:
 
 
 def export(asked: Asked) -> Response:
-    """A ZIP of what `hmem export` writes; removed from the disk when it is sent."""
+    """A ZIP of what `hmem export` writes; removed from the disk when it is sent. InvalidInput while another is being made."""
     chat_id = asked.chat()
-    folder = Path(tempfile.mkdtemp(prefix=EXPORTS, dir=make_dir(asked.settings.hmem_state_dir)))
+    if not EXPORTING.acquire(blocking=False):
+        raise InvalidInput("Another export is being made. Wait until it is there, then go back and ask again.")
     try:
-        inside = folder / f"hmem-export-{safe_name(chat_id)}"
-        export_chat(asked.settings, asked.redis, chat_id, inside)
-        packed = folder / f"{inside.name}.zip"
-        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-            for path in sorted(inside.rglob("*")):
-                archive.write(path, path.relative_to(folder))
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+        folder = Path(tempfile.mkdtemp(prefix=EXPORTS, dir=make_dir(asked.settings.hmem_state_dir)))
+        try:
+            packed = _packed(asked, chat_id, folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+    finally:
+        EXPORTING.release()
     away = BackgroundTask(shutil.rmtree, folder, ignore_errors=True)
     return FileResponse(packed, filename=packed.name, media_type="application/zip", background=away)
+
+
+def _packed(asked: Asked, chat_id: str, folder: Path) -> Path:
+    inside = folder / f"hmem-export-{safe_name(chat_id)}"
+    export_chat(asked.settings, asked.redis, chat_id, inside)
+    packed = folder / f"{inside.name}.zip"
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(inside.rglob("*")):
+            archive.write(path, path.relative_to(folder))
+    return packed
 
 
 def page(asked: Asked) -> Response:

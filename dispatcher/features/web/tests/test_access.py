@@ -39,6 +39,14 @@ def test_the_link_becomes_a_session_that_scripts_and_other_sites_cannot_use(site
     assert site.prepared.access.tokens[0][0] not in cookie
 
 
+def test_wrong_tokens_from_elsewhere_do_not_lock_the_owner_out(site: Site) -> None:
+    stranger = site.visitor(None)
+    for _ in range(20):
+        headers = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
+        assert stranger.client.get("/enter", params={"token": "wrong"}, headers=headers).status_code in (401, 403)
+    site.visitor()
+
+
 def test_leaving_ends_the_session(site: Site) -> None:
     visitor = site.visitor()
     visitor.get("/chats")

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from dispatcher.features.web.chat_data import calendar
-from dispatcher.features.web.pages import nights
+from dispatcher.features.web.pages import moving, nights
 from dispatcher.features.web.tests.conftest import Site, Visitor, serving
 from nightly.imports.formats import formats
 from shared.errors import InvalidInput
@@ -171,6 +171,13 @@ def test_an_export_is_a_zip_and_leaves_nothing(site: Site, talked: World) -> Non
     assert b"boiler" in texts
     assert b"canary" not in texts, "of another chat"
     wait_for(lambda: not list((talked.root / "state").glob("web-export-*")), "the export to be removed")
+
+
+def test_one_export_is_made_at_a_time(site: Site) -> None:
+    visitor = site.visitor(1)
+    with moving.EXPORTING:
+        assert "Another export is being made" in visitor.get("/chat/export", 400, chat="9912")
+    assert visitor.client.get("/chat/export", params={"chat": "9912"}).status_code == 200
 
 
 def test_old_history_is_uploaded_tried_and_imported(site: Site, talked: World) -> None:
