@@ -284,12 +284,12 @@ def _fact(line: bytes, settings: Settings) -> Imported:
         raise RecordRefused("its priority is not a number from 0 to 9")
     more = {
         "deadline": _time(record.get("deadline"), settings),
-        "completed_at": _time(record.get("done", record.get("completed_at")), settings),
-        "reminded_at": _time(record.get("reminded"), settings),
+        "completed_at": _time(record.get("completed_at"), settings),
+        "reminded_at": _time(record.get("reminded_at"), settings),
         "importance": importance,
         "priority": priority,
         "category": record.get("category") if isinstance(record.get("category"), str) else None,
-        "source_turn": " ".join(map(str, sources)) if isinstance(sources := record.get("source_turns"), list) else None,
+        "source_turn": record.get("source_turn") if isinstance(record.get("source_turn"), str) else None,
     }
     user = record.get("user_id")
     if isinstance(user, str) and is_person(user):
@@ -297,7 +297,7 @@ def _fact(line: bytes, settings: Settings) -> Imported:
         more |= {"user_id": user, "name": name if isinstance(name, str) else None}
     created = time.time() if made is None else min(max(0.0, made), time.time())
     fields = {name: value for name, value in more.items() if value is not None}
-    replaced = record.get("superseded_by"), _time(record.get("superseded", record.get("superseded_at")), settings)
+    replaced = record.get("superseded_by"), _time(record.get("superseded_at"), settings)
     return Imported(kind, text.strip(), created, fields, made is not None, record.get("number"), *replaced)
 
 

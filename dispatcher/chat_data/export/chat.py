@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from dispatcher.chat_data.export.sources import ARCHIVE, DAY, EVERY, REDIS, RELEASE, Gathered, gather, write_media
+from dispatcher.chat_data.export.sources import ARCHIVE, DAY, REDIS, RELEASE, Gathered, gather, write_media
 from dispatcher.memory.store.whose import said_by
 from dispatcher.memory.tombstones import hidden_by
 from shared.config.settings import Settings
@@ -55,6 +55,11 @@ _ORIGINS = {
     RELEASE: "the release: cleaned text (no control characters, no long encoded data), long turns joined from passages",
 }
 _WORK = "_work"
+#: Columns with a time, and those that only the store uses.
+_TIMES = frozenset(
+    "created deadline completed_at reminded_at last_accessed superseded_at due snoozed last_due started_at ended_at created_at".split()
+)
+_OF_STORE = frozenset("chat_id memory_id schedule_id summary_id uid embedding embedding_model".split())
 
 
 #: The kinds of memories, as a person reads them.
@@ -92,7 +97,7 @@ def export_chat(settings: Settings, client: Redis, chat_id: str, out: Path) -> d
         _write_turns(folder, exported.gathered, settings.timezone, files)
         _write_memories(folder, exported.memories, exported.newer, settings.timezone)
         _write_summaries(folder, exported, settings.timezone)
-        _write_json(folder / "schedules.json", [_schedule_json(one) for one in exported.schedules])
+        _write_json(folder / "schedules.json", [_json(one, ZoneInfo(one.zone)) for one in exported.schedules])
         contents = {
             "chat_id": chat_id,
             "turns": len(exported.gathered.turns),
@@ -127,7 +132,7 @@ def _collect(settings: Settings, client: Redis, chat_id: str, work: Path, stack:
         known = day.remembering.of_chat(chat_id)
         made.newer, made.memories = known.superseded_numbers, [*known.shown]
         made.schedules = [*day.schedules.every(chat_id)]
-        made.sessions = _remaining_sessions(day.summaries.list(chat_id, EVERY), gathered)
+        made.sessions = _remaining_sessions(day.summaries.list(chat_id), gathered)
         return True
 
     if day.wanted:
@@ -167,7 +172,10 @@ def _write_turns(folder: Path, gathered: Gathered, zone: ZoneInfo, files: FileNa
 
 def _write_memories(folder: Path, memories: list[Memory], newer: dict[int, int], zone: ZoneInfo) -> None:
     with private_file(folder / "memories.jsonl") as handle:
-        handle.writelines(dumps(_memory_json(memory, newer.get(memory.memory_id), zone)) + b"\n" for memory in memories)
+        for memory in memories:
+            by = newer.get(memory.memory_id)
+            replaced = {"superseded_by": by, "superseded_at": memory.superseded_at if by else None}
+            handle.write(dumps(_json(memory, zone, **replaced)) + b"\n")
     lines = ["# Memories\n"]
     for kind, title in KINDS:
         some = [_memory_line(memory, newer.get(memory.memory_id), zone) for memory in memories if memory.type == kind]
@@ -186,55 +194,17 @@ def _memory_line(memory: Memory, newer: int | None, zone: ZoneInfo) -> str:
     return f"- {memory.number}: {who}{inline(memory.text)} ({details})\n"
 
 
-def _memory_json(memory: Memory, newer: int | None, zone: ZoneInfo) -> dict[str, Any]:
+def _json(row: Memory | Schedule | SessionSummary, zone: ZoneInfo, **changed: object) -> dict[str, Any]:
+    """All of a row that means something outside of the store, with its times in ISO 8601."""
+    fields = vars(row) | changed
     return {
-        "number": memory.number,
-        "type": str(memory.type),
-        "text": memory.text,
-        "created": _iso(memory.created, zone),
-        "deadline": _iso(memory.deadline, zone),
-        "done": _iso(memory.completed_at, zone),
-        "reminded": _iso(memory.reminded_at, zone),
-        "importance": memory.importance,
-        "priority": memory.priority,
-        "superseded_by": newer,
-        "superseded": _iso(memory.superseded_at, zone) if newer else None,
-        "wordings": list(memory.wordings),
-        "category": memory.category,
-        "source_turns": (memory.source_turn or "").split(),
-        **said_by(memory),
-    }
-
-
-def _schedule_json(one: Schedule) -> dict[str, Any]:
-    zone = ZoneInfo(one.zone)
-    return {
-        "number": one.number,
-        "kind": str(one.kind),
-        "text": one.text,
-        "set_by": one.user_id,
-        "created": _iso(one.created, zone),
-        "due": _iso(one.due, zone),
-        "snoozed": _iso(one.snoozed, zone),
-        "rule": one.rule,
-        "clock": one.clock,
-        "timezone": one.zone,
+        name: _iso(value, zone) if name in _TIMES else value for name, value in fields.items() if name not in _OF_STORE
     }
 
 
 def _write_summaries(folder: Path, exported: ExportedChat, zone: ZoneInfo) -> None:
     release = None if exported.summary is None else {"run": exported.release_run, "text": exported.summary}
-    sessions = [
-        {
-            "session": one.session,
-            "started": _iso(one.started_at, zone),
-            "ended": _iso(one.ended_at, zone),
-            "made": _iso(one.created_at, zone),
-            "text": one.text,
-            "turns": list(one.turn_ids),
-        }
-        for one in exported.sessions
-    ]
+    sessions = [_json(one, zone) for one in exported.sessions]
     _write_json(folder / "summaries.json", {"release": release, "sessions": sessions})
     lines = ["# Summaries\n"]
     if exported.summary is not None:

@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from dispatcher.memory.day.memory import DayMemory
     from shared.search.recall import OpenRelease
 
-#: No limit of rows.
-EVERY = 1 << 62
-
 ARCHIVE, REDIS, DAY, RELEASE = "archive", "redis", "day", "release"
 
 

@@ -172,7 +172,7 @@ class DayMemory(DayStores):
         self._counting.shutdown(wait=True)  # finish counting what was shown; the store's time limits bound the wait
         if "recall" in self.__dict__:
             self.recall.close()
-        self.disconnect()
+        super().close()
         self.embedder.close()
 
     def renew(self) -> None:
@@ -180,7 +180,7 @@ class DayMemory(DayStores):
         for name in ("remembering", "recall", "day_turns", "turn_texts", "acting"):
             self.__dict__.pop(name, None)  # each is built on the ones before it
         self.embedder.renew()
-        self.disconnect()
+        super().close()
 
     # Reads for prompts and searches.
 

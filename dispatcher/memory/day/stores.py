@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shared.config.settings import Settings
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from dispatcher.memory.store.actions import Actions
+    from dispatcher.memory.store.database import Database
     from dispatcher.memory.store.event_outbox import EventOutbox
     from dispatcher.memory.store.memories import Memories
     from dispatcher.memory.store.schedules import Schedules
@@ -27,7 +28,7 @@ class DayStores:
         self.settings = settings
 
     @cached_property
-    def _database(self) -> Any:
+    def database(self) -> Database:
         from dispatcher.memory.store.database import Database
 
         return Database(self.settings.day_store_url, self.settings.hmem_state_dir)
@@ -36,36 +37,35 @@ class DayStores:
     def turns(self) -> Turns:
         from dispatcher.memory.store.turns import Turns
 
-        return Turns(self._database)
+        return Turns(self.database)
 
     @cached_property
     def summaries(self) -> Summaries:
         from dispatcher.memory.store.summaries import Summaries
 
-        return Summaries(self._database)
+        return Summaries(self.database)
 
     @cached_property
     def memories(self) -> Memories:
         from dispatcher.memory.store.memories import Memories
 
-        return Memories(self._database)
+        return Memories(self.database)
 
     @cached_property
     def actions(self) -> Actions:
         from dispatcher.memory.store.actions import Actions
 
-        return Actions(self._database)
+        return Actions(self.database)
 
     @cached_property
     def schedules(self) -> Schedules:
         from dispatcher.memory.store.schedules import Schedules
 
-        return Schedules(self._database)
+        return Schedules(self.database)
 
     def reading(self) -> AbstractContextManager[Connection]:
         """A transaction for several reads that belong together."""
-        reading: AbstractContextManager[Connection] = self._database.reading()
-        return reading
+        return self.database.reading()
 
     def forget_copies(self, chat_id: str, turn_ids: Collection[str]) -> None:
         """Remove forgotten turns from the store, with the summaries made of them."""
@@ -75,13 +75,13 @@ class DayStores:
         made_of_them = self.summaries.containing(chat_id, turn_ids)
         self.summaries.remove(chat_id, [summary.summary_id for summary in made_of_them])
 
-    def disconnect(self) -> None:
+    def close(self) -> None:
         """Close the connections; the next use opens new ones."""
-        if "_database" in self.__dict__:
-            self._database.close()
+        if "database" in self.__dict__:
+            self.database.close()
 
     @cached_property
     def event_outbox(self) -> EventOutbox:
         from dispatcher.memory.store.event_outbox import EventOutbox
 
-        return EventOutbox(self._database)
+        return EventOutbox(self.database)

@@ -162,12 +162,16 @@ def unchanged(connection: Connection, chat_id: str, revision: str) -> bool:
 
 
 def remove_rows(
-    database: Database, table: Table, chat_id: str, where: Sequence[ColumnElement[bool]], counter: str
+    database: Database, key: Column[Any], chat_id: str, ids: Iterable[str], counter: str, *where: ColumnElement[bool]
 ) -> int:
-    """Remove rows of the chat in one transaction, and count the change; returns how many."""
-    with database.begin() as connection:
-        change(connection, chat_id, counter)
-        return connection.execute(sa.delete(table).where(table.c.chat_id == chat_id, *where)).rowcount
+    """Remove the rows of the chat that have one of these as their key, and count the change; returns how many."""
+    removed, table = 0, key.table
+    for some in batches(ids):
+        with database.begin() as connection:
+            change(connection, checked_chat(chat_id), counter)
+            these = sa.delete(table).where(table.c.chat_id == chat_id, key.in_(some), *where)
+            removed += connection.execute(these).rowcount
+    return removed
 
 
 def without_vector(

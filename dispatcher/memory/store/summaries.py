@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Row
+from sqlalchemy import Connection, Row
 
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.rows import (
@@ -72,15 +72,20 @@ class Summaries:
             statement = insert(connection, summaries).values(_values(summary)).on_conflict_do_nothing()
             return connection.execute(statement.returning(summaries.c.summary_id)).first() is not None
 
-    def list(self, chat_id: str, limit: int, tier: Tier | None = None, connection: Connection | None = None) -> Found:
+    def list(
+        self, chat_id: str, limit: int | None = None, tier: Tier | None = None, connection: Connection | None = None
+    ) -> Found:
         """The newest `limit` summaries, oldest first."""
-        where = [] if tier is None else [summaries.c.tier == tier]
-        return self._select(chat_id, where, limit, connection)[::-1]
+        query = sa.select(summaries).where(summaries.c.chat_id == checked_chat(chat_id)).limit(limit)
+        query = query.order_by(summaries.c.ended_at.desc(), summaries.c.created_at.desc(), summaries.c.summary_id)
+        query = query if tier is None else query.where(summaries.c.tier == tier)
+        with self._database.joined(connection, writes=False) as reading:
+            return [_summary(row) for row in own(reading.execute(query), chat_id)][::-1]
 
     def containing(self, chat_id: str, turn_ids: Collection[str]) -> Found:
         """Summaries made from one of these turns, oldest first."""
         wanted = set(turn_ids)
-        return [found for found in self._select(chat_id, [], None)[::-1] if wanted.intersection(found.turn_ids)]
+        return [found for found in self.list(chat_id) if wanted.intersection(found.turn_ids)]
 
     def every(self) -> Iterator[SessionSummary]:
         """All summaries of all chats; for `hmem forget` and its scan."""
@@ -127,25 +132,7 @@ class Summaries:
 
     def remove(self, chat_id: str, summary_ids: Iterable[str]) -> int:
         """Remove summaries by id; returns how many."""
-        checked_chat(chat_id)
-        return sum(self._delete(chat_id, [summaries.c.summary_id.in_(some)]) for some in batches(summary_ids))
-
-    def _select(
-        self,
-        chat_id: str,
-        where: Sequence[ColumnElement[bool]],
-        limit: int | None,
-        connection: Connection | None = None,
-    ) -> Found:
-        """Newest first."""
-        query = sa.select(summaries).where(summaries.c.chat_id == checked_chat(chat_id), *where)
-        query = query.order_by(summaries.c.ended_at.desc(), summaries.c.created_at.desc(), summaries.c.summary_id)
-        with self._database.joined(connection, writes=False) as reading:
-            rows = reading.execute(query if limit is None else query.limit(max(0, limit)))
-            return [_summary(row) for row in own(rows, chat_id)]
-
-    def _delete(self, chat_id: str, where: Sequence[ColumnElement[bool]]) -> int:
-        return remove_rows(self._database, summaries, chat_id, where, _CHANGES)
+        return remove_rows(self._database, summaries.c.summary_id, chat_id, summary_ids, _CHANGES)
 
 
 def _values(summary: SessionSummary) -> dict[str, Any]:

@@ -102,16 +102,12 @@ class Turns:
 
     def named(self, chat_id: str, turn_ids: Iterable[str]) -> list[StoredTurn]:
         """Those of these turns that exist, oldest first."""
-        found = [
-            one
-            for some in batches(turn_ids)
-            for one in self._select(chat_id, [turns.c.turn_id.in_(some)], _IN_TIME, None)
-        ]
+        found = [one for some in batches(turn_ids) for one in self._select(chat_id, turns.c.turn_id.in_(some))]
         return sorted(found, key=lambda one: one.turn.timestamp)
 
     def of_session(self, chat_id: str, session: str) -> list[StoredTurn]:
         """All turns of one session, oldest first."""
-        return self._select(chat_id, [turns.c.session == storable(session)], _IN_TIME, None)
+        return self._select(chat_id, turns.c.session == storable(session))
 
     def ids(self, chat_id: str, connection: Connection | None = None) -> dict[str, str | None]:
         """Turn id → session, of all turns of the chat."""
@@ -182,8 +178,7 @@ class Turns:
 
     def remove(self, chat_id: str, turn_ids: Iterable[str]) -> int:
         """Remove turns by id; returns how many."""
-        checked_chat(chat_id)
-        return sum(self._delete(chat_id, [turns.c.turn_id.in_(some)]) for some in batches(turn_ids))
+        return remove_rows(self._database, turns.c.turn_id, chat_id, turn_ids, _CHANGES)
 
     def prune(self, before: float, released: Callable[[str, Collection[str]], Collection[str]]) -> int:
         """Remove turns from before a time (POSIX seconds) that are in the current release according to `released(chat_id, turn_ids)`.
@@ -199,19 +194,13 @@ class Turns:
             with self._database.reading() as connection:
                 asked = {row.turn_id for row in own(connection.execute(query), chat_id)}
             safe = asked.intersection(released(chat_id, asked))
-            removed += sum(self._delete(chat_id, [old, turns.c.turn_id.in_(some)]) for some in batches(safe))
+            removed += remove_rows(self._database, turns.c.turn_id, chat_id, safe, _CHANGES, old)
         return removed
 
-    def _select(
-        self, chat_id: str, where: Sequence[ColumnElement[bool]], order: Sequence[Any], limit: int | None
-    ) -> list[StoredTurn]:
-        query = sa.select(*_COLUMNS).where(turns.c.chat_id == checked_chat(chat_id), *where).order_by(*order)
+    def _select(self, chat_id: str, where: ColumnElement[bool]) -> list[StoredTurn]:
+        query = sa.select(*_COLUMNS).where(turns.c.chat_id == checked_chat(chat_id), where).order_by(*_IN_TIME)
         with self._database.reading() as connection:
-            rows = connection.execute(query if limit is None else query.limit(max(0, limit)))
-            return [_stored(row) for row in own(rows, chat_id)]
-
-    def _delete(self, chat_id: str, where: Sequence[ColumnElement[bool]]) -> int:
-        return remove_rows(self._database, turns, chat_id, where, _CHANGES)
+            return [_stored(row) for row in own(connection.execute(query), chat_id)]
 
 
 def _store_chat(connection: Connection, chat_id: str, by_id: Mapping[str, StoredTurn]) -> int:

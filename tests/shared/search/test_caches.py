@@ -89,7 +89,7 @@ def test_a_context_reads_the_store_once(day: DayMemory) -> None:
     day.upkeep.store_turns([said("t1")])
     day.remembering.add("1", MemoryType.FACT, "the boiler is old", now=NOW)
     day.summaries.store(SessionSummary("1", "s", "They spoke of it.", NOW, NOW, NOW, ("t1:user",), tier="long"))
-    event.listen(day._database._ready(), "before_cursor_execute", note)
+    event.listen(day.database._ready(), "before_cursor_execute", note)
     assert "boiler is old" in context_of(day, "s").profile
     assert statements.count("BEGIN") == 1
     assert statements.count("SELECT") == len(statements) - 1 == 5, "revisions, memories, turns, summaries by both tiers"

@@ -6,13 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dispatcher.chat_data.forget.request import Scope
-from dispatcher.memory.store.actions import Actions
-from dispatcher.memory.store.database import Database
-from dispatcher.memory.store.event_outbox import EventOutbox
-from dispatcher.memory.store.memories import Memories, Memory
-from dispatcher.memory.store.schedules import Schedule, Schedules
-from dispatcher.memory.store.summaries import SessionSummary, Summaries
-from dispatcher.memory.store.turns import Turns
+from dispatcher.memory.day.stores import DayStores
+from dispatcher.memory.store.memories import Memory
+from dispatcher.memory.store.schedules import Schedule
+from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.withholding import rests_of
 from shared.config.settings import Settings
 from shared.turns.records import Turn
@@ -38,17 +35,8 @@ class Stored:
         return {f"store: {name}": len(rows) for name, rows in vars(self).items() if rows}
 
 
-class StoreLayer:
-    """One connection to the store."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.database = Database(settings.day_store_url, settings.hmem_state_dir)
-        self.turns, self.summaries = Turns(self.database), Summaries(self.database)
-        self.memories, self.actions = Memories(self.database), Actions(self.database)
-        self.schedules, self.event_outbox = Schedules(self.database), EventOutbox(self.database)
-
-    def close(self) -> None:
-        self.database.close()
+class StoreLayer(DayStores):
+    """The day's tables."""
 
     def find(self, scope: Scope) -> Stored:
         chat_id = scope.asked.chat_id

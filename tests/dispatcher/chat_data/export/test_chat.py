@@ -112,8 +112,8 @@ def test_memories_and_summaries(here: World, day: DayMemory) -> None:
         (1, "fact", 3), (2, "goal", 5), (3, "preference", 3), (4, "completed_goal", 3),
     ]  # fmt: skip
     fact, goal, _, done = memories
-    assert (fact["created"], fact["source_turns"]) == ("2024-02-09T17:33:20.250000+00:00", ["t1:user", "t2:user"])
-    assert (goal["deadline"], goal["done"], done["done"]) == (
+    assert (fact["created"], fact["source_turn"]) == ("2024-02-09T17:33:20.250000+00:00", "t1:user t2:user")
+    assert (goal["deadline"], goal["completed_at"], done["completed_at"]) == (
         "2024-02-10T21:20:00+00:00", None, "2024-02-09T17:33:23+00:00",
     )  # fmt: skip
     assert b"embedding" not in everything(folder)
@@ -127,7 +127,7 @@ def test_memories_and_summaries(here: World, day: DayMemory) -> None:
     summaries = json.loads((folder / "summaries.json").read_bytes())
     assert summaries["release"]["run"] == 1
     assert "heron" in summaries["release"]["text"]
-    assert summaries["sessions"][0]["turns"] == ["t1:user"]
+    assert summaries["sessions"][0]["turn_ids"] == ["t1:user"]
     text = (folder / "summaries.md").read_text(encoding="utf-8")
     assert "## A conversation, 2024-02-09 17:33 to 2024-02-09 17:34\n\n> - we spoke of \\<herons>" in text
     assert (told["memories"], told["session_summaries"], told["release"]) == (4, 1, 1)

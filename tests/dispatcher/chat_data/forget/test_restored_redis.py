@@ -145,8 +145,8 @@ def test_an_import_takes_back_no_memory_that_is_forgotten(light: World) -> None:
     forgotten.add(Tombstone("f1", CHAT, now - 50, turn_ids=frozenset({"hidden:user"})))
     lines = [
         {"fact": CANARIES[0], "created": now - 600},
-        {"fact": CANARIES[1], "created": now - 60, "source_turns": ["other:user", "t:user"]},
-        {"fact": OTHERS[0], "created": now - 60, "source_turns": ["hidden:user"]},
+        {"fact": CANARIES[1], "created": now - 60, "source_turn": "other:user t:user"},
+        {"fact": OTHERS[0], "created": now - 60, "source_turn": "hidden:user"},
         {"fact": OTHERS[1], "created": now - 400},
         "a flat list has no times",
     ]

@@ -63,7 +63,7 @@ def both_are_told(talk: Talk) -> None:
     world.command("hmem", "export", f"--chat={GROUP}", "--out", str(folder))
     assert "Bob: The user likes black tea" in (folder / "memories.md").read_text()
     lines = [json.loads(line) for line in (folder / "memories.jsonl").read_text().splitlines()]
-    assert [(one["user_id"], one["speaker"]) for one in lines] == [("8", "Ann"), ("9", "Bob")]
+    assert [(one["user_id"], one["name"]) for one in lines] == [("8", "Ann"), ("9", "Bob")]
     world.command("hmem", "memory", "import", "--", "-100555", str(folder / "memories.jsonl"))
     assert "Ann: The user likes green tea" in world.command("hmem", "memory", "list", "--", "-100555").stdout
     world.command("hmem", "memory", "import", "5151", str(folder / "memories.jsonl"))
