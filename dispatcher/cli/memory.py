@@ -343,7 +343,7 @@ def _deadline(settings: Settings, kind: Kind, text: str, now: float) -> float:
     if kind is not Kind.GOAL:
         raise InvalidInput(f"A {kind.value} has no deadline. Add --type goal, or omit --deadline.")
     try:
-        return deadline_of(text, now, settings.timezone).at
+        return deadline_of(text, now, settings.timezone)
     except InvalidInput as error:
         raise InvalidInput(f"--deadline: {error}") from error
 

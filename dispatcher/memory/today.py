@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,7 @@ class Today:
     key: str
     items: DayItems
     #: Session → ids of its turns.
-    sessions: Mapping[str | None, frozenset[str]]
+    sessions: Mapping[str | None, Collection[str]]
     #: The sessions that ended last, oldest first.
     ended: Sequence[SessionSummary]
     #: Turn id → the stored turn, and the chunks made of it.
@@ -85,19 +85,10 @@ class DayTurns:
         if summarised:
             chunks += self._long_summaries(chat_id, connection)
         items = self._recall.items(chat_id, chunks, earlier.items if earlier else None)
-        return Today(key, items, self._sessions(chat_id, stored, connection), ended, made)
-
-    def _sessions(
-        self, chat_id: str, stored: Sequence[StoredTurn], connection: Connection | None
-    ) -> dict[str | None, frozenset[str]]:
-        """All of the chat's turns, including those beyond TURNS_RANKED."""
-        its = {one.turn.turn_id: one.turn.session for one in stored}
-        if len(stored) >= TURNS_RANKED:
-            its = self._turns.ids(chat_id, connection)
-        found: dict[str | None, set[str]] = {}
-        for turn_id, session in its.items():
-            found.setdefault(session, set()).add(turn_id)
-        return {session: frozenset(ids) for session, ids in found.items()}
+        sessions: dict[str | None, set[str]] = {}
+        for one in stored:  # one that is resumed has far fewer turns
+            sessions.setdefault(one.turn.session, set()).add(one.turn.turn_id)
+        return Today(key, items, sessions, ended, made)
 
     def _day_turns(self, stored: StoredTurn) -> list[DayTurn]:
         from shared.search.day_items import day_turns

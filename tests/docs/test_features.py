@@ -84,7 +84,7 @@ FEATURES: dict[str, Callable[[], bool]] = {
     "duplicates": lambda: has("dispatcher.memory.typed.memories", "Remembering.add", "Addition"),
     "re-embedding": lambda: {"--reembed", "--model"} <= options("hmem-night backfill"),
     "tags": lambda: {"REMEMBER", "GOAL", "DONE", "FORGET", "PREFERENCE"} <= set(TagKind),
-    "free words in DEADLINE": lambda: NOW < deadline_of("next friday", NOW, ZoneInfo("UTC")).at < NOW + 9 * DAY,
+    "free words in DEADLINE": lambda: NOW < deadline_of("next friday", NOW, ZoneInfo("UTC")) < NOW + 9 * DAY,
     "free words in DONE and FORGET": lambda: has("dispatcher.memory.typed.memories", "Remembering.match"),
     "the night": lambda: [name for name in step_names() if name not in ("note", "dream")]
     == ["export", "archive", "chunk", "embed", "build", "summarise", "publish", "flush", "restart"],

@@ -159,7 +159,7 @@ class ChatMemory:
 
         if kind != "goal":
             raise InvalidInput(f"A {kind} has no deadline. Omit it, or store it as a goal.")
-        return deadline_of(text, now, self._settings.timezone).at
+        return deadline_of(text, now, self._settings.timezone)
 
     def _action(self, text: str, kind: str, deadline: str | None) -> str:
         """The task id of an addition: the same for the same text, until something is forgotten or done; after that the text may be added again."""

@@ -80,7 +80,8 @@ def read_request(text: str, now: float, zone: ZoneInfo) -> tuple[DueTime, str]:
     for count in range(min(MOST_WORDS, len(words) - 1), 0, -1) if len(text) <= _READ else ():
         if found := _once(" ".join(words[-count:]), now, zone):
             return _with_text(found, " ".join(words[:-count]))
-    raise _invalid(OVER, text, day=deadline_of(" ".join(words[:4]), now, zone).text)
+    deadline_of(" ".join(words[:4]), now, zone)  # says why it is none
+    raise _invalid(NO_DATE, text)
 
 
 def read_repeating(text: str, now: float, zone: ZoneInfo) -> tuple[DueTime, str]:
@@ -109,7 +110,8 @@ def read_when(text: str, now: float, zone: ZoneInfo, every: str = "") -> DueTime
         raise _invalid(NO_DATE, text)
     if once_only := _once(text, now, zone):
         return once_only
-    raise _invalid(OVER, text, day=deadline_of(text, now, zone).text)
+    deadline_of(text, now, zone)  # says why it is none
+    raise _invalid(NO_DATE, text)
 
 
 def _with_text(due: DueTime, text: str, missing: str = NO_TEXT) -> tuple[DueTime, str]:

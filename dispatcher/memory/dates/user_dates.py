@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
@@ -35,19 +34,11 @@ _BESIDE = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Deadline:
-    """A moment (POSIX seconds) and the words that it was read from."""
-
-    at: float
-    text: str
-
-
-def deadline_of(text: str, now: float, zone: ZoneInfo) -> Deadline:
-    """The future moment that a text names; InvalidInput, in the chat's language, if it is not a date, ambiguous or in the past."""
+def deadline_of(text: str, now: float, zone: ZoneInfo) -> float:
+    """The future moment (POSIX seconds) that a text names; InvalidInput, in the chat's language, if it is not a date, ambiguous or in the past."""
     found = read_coming(text, now, zone, loosely=True)
     if found is not None and found.at > now:
-        return Deadline(found.at, one_line(text))
+        return found.at
     quoted = shorten(one_line(text), QUOTED)
     past = found.at if found else (span := _named(text, now, zone)) and span[0]
     if past is not None and past <= now:

@@ -110,7 +110,7 @@ class ContextReader:
             memories = self._day.remembering.of_chat(chat_id, at.memories, connection)
             today = self._day.day_turns.today(chat_id, at, connection)
         profile, facts = self._memories(request, memories)
-        known = today.sessions.get(request.session, frozenset()) if request.session else frozenset()
+        known = frozenset(today.sessions.get(request.session, ()) if request.session else ())
         earlier = _earlier(today.ended, request.moment - EARLIER_SECONDS)
         return replace(empty, profile=profile, earlier=earlier, facts=facts, items=today.items, known=known)
 

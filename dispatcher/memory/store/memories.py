@@ -270,23 +270,14 @@ def _wordings(wordings: Sequence[str]) -> str | None:
 
 
 def _cleaned(memory: Memory) -> Memory:
-    return replace(
-        memory,
-        text=storable(memory.text),
-        category=clean(memory.category),
-        session=clean(memory.session),
-        source_turn=clean(memory.source_turn),
-        name=clean(memory.name),
-        wordings=tuple(map(storable, memory.wordings)),
-    )
+    texts: dict[str, Any] = {
+        name: clean(getattr(memory, name)) for name in ("text", "category", "session", "source_turn", "name")
+    }
+    return replace(memory, wordings=tuple(map(storable, memory.wordings)), **texts)
 
 
 def _memory(row: Sequence[Any]) -> Memory:
     """A row of `_WHOLE` or `_LIGHT`."""
     chat_id, kind, *rest = row
-    wordings = rest.pop()
-    return (
-        replace(Memory(chat_id, _TYPES[kind], *rest), wordings=json_list(wordings))
-        if wordings
-        else Memory(chat_id, _TYPES[kind], *rest)
-    )
+    rest[-1] = json_list(rest[-1]) if rest[-1] else ()
+    return Memory(chat_id, _TYPES[kind], *rest)

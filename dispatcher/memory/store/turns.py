@@ -109,12 +109,12 @@ class Turns:
         """All turns of one session, oldest first."""
         return self._select(chat_id, turns.c.session == storable(session))
 
-    def ids(self, chat_id: str, connection: Connection | None = None) -> dict[str, str | None]:
+    def ids(self, chat_id: str) -> dict[str, str | None]:
         """Turn id → session, of all turns of the chat."""
-        checked_chat(chat_id)
-        query = sa.select(turns.c.chat_id, turns.c.turn_id, turns.c.session).where(turns.c.chat_id == chat_id)
-        with self._database.joined(connection, writes=False) as reading:
-            return {row.turn_id: row.session for row in own(reading.execute(query), chat_id)}
+        query = sa.select(turns.c.chat_id, turns.c.turn_id, turns.c.session)
+        with self._database.reading() as connection:
+            rows = own(connection.execute(query.where(turns.c.chat_id == checked_chat(chat_id))), chat_id)
+            return {row.turn_id: row.session for row in rows}
 
     def times(self, chat_id: str) -> dict[str, float]:
         """Turn id → when it was said (POSIX seconds), of all turns of the chat."""

@@ -199,7 +199,7 @@ def _deadline(tag: Tag, now: float, zone: ZoneInfo) -> tuple[float | None, str]:
     if given is None:
         return None, ""
     try:
-        return deadline_of(given, now, zone).at, ""
+        return deadline_of(given, now, zone), ""
     except InvalidInput as error:
         return None, tr("I saved it without a date: {why}").format(why=error)
 

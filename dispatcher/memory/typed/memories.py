@@ -303,22 +303,14 @@ class Remembering:
     ) -> Verdict:
         from dispatcher.memory.typed.duplicates import judged  # loaded only to compare memories
 
-        among, vectors = self._valid(known, kind, user)
-        if replaced:
-            gone = {one.memory_id for one in replaced}
-            kept = [row for row, at in enumerate(among) if known.every[at].memory_id not in gone]
-            among, vectors = [among[row] for row in kept], None if vectors is None else vectors[kept]
-        return judged([known.every[at] for at in among], vectors, text, vector, self._embedder.family)
-
-    def _valid(self, known: ChatMemories, kind: MemoryType, user: str | None) -> tuple[list[int], Vectors | None]:
-        """Positions of the valid memories of a type that this user said, and their vectors: two people's facts do not replace each other."""
-        gone = known.hidden | known.superseded.keys()
+        gone = known.hidden | known.superseded.keys() | {one.memory_id for one in replaced}
         among = [
             at
-            for at, one in enumerate(known.every)
+            for at, one in enumerate(known.every)  # two people's facts do not replace each other
             if one.type == kind and one.user_id == user and one.memory_id not in gone
         ]
-        return among, None if known.vectors is None else known.vectors[among]
+        vectors = None if known.vectors is None else known.vectors[among]
+        return judged([known.every[at] for at in among], vectors, text, vector, self._embedder.family)
 
     def _read(
         self,

@@ -76,7 +76,7 @@ def add(asked: Asked) -> Response:
     if deadline := asked.value("deadline").strip():
         if kind != "goal":
             raise InvalidInput("Only a goal has a deadline. Go back, and choose goal or leave the deadline empty.")
-        more["deadline"] = deadline_of(deadline, now, asked.zone).at
+        more["deadline"] = deadline_of(deadline, now, asked.zone)
     return _changed(asked, lambda day: day.acting.add(owner_task(chat_id), text, now, kind=kind, **more))
 
 
