@@ -17,7 +17,7 @@ from shared.errors import HmemError
 from shared.search.types import HiddenTurns
 
 if TYPE_CHECKING:
-    from dispatcher.memory.day.memory import DayMemory
+    from dispatcher.memory.day.parts import DayParts
     from dispatcher.memory.session_history import HistoryEntry
     from dispatcher.memory.store.memories import Memory
     from dispatcher.memory.store.summaries import SessionSummary
@@ -99,7 +99,7 @@ def in_time(
 class ContextReader:
     """StoreUnavailable if the store cannot be reached. `counting` runs the writes that no prompt waits for."""
 
-    def __init__(self, day: DayMemory, counting: ThreadPoolExecutor) -> None:
+    def __init__(self, day: DayParts, counting: ThreadPoolExecutor) -> None:
         self._day, self._counting = day, counting
 
     def read(self, request: PromptRequest, empty: DayContext) -> DayContext:

@@ -9,7 +9,7 @@ from uuid import uuid4
 from shared.turns.records import Task, Tombstone
 
 if TYPE_CHECKING:
-    from dispatcher.memory.day.memory import DayMemory
+    from dispatcher.memory.day.parts import DayParts
     from dispatcher.memory.store.memories import Memory
     from dispatcher.memory.typed.acting_on_tags import Acted
     from dispatcher.memory.typed.actions import Outcome
@@ -25,7 +25,7 @@ def owner_task(chat_id: str) -> Task:
 class MemoryRequests:
     """Thread-safe. StoreUnavailable if a request cannot be carried out now."""
 
-    def __init__(self, day: DayMemory) -> None:
+    def __init__(self, day: DayParts) -> None:
         self._day = day
 
     def act(self, answer: AnswerTags) -> Acted:

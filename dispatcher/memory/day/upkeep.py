@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from shared.turns.records import Turn
 
 if TYPE_CHECKING:
-    from dispatcher.memory.day.memory import DayMemory
+    from dispatcher.memory.day.parts import DayParts
     from dispatcher.memory.session_summary import SummaryWriter
-    from dispatcher.releases.served import ReadRelease
 
 #: How long the record of an action is stored: as long as its task may be repeated. Seconds.
 ACTIONS_KEPT_SECONDS = 8 * 86_400.0
@@ -22,8 +21,8 @@ MEMORIES_AT_ONCE = 8
 class DayUpkeep:
     """Thread-safe. StoreUnavailable if the store cannot be reached; every method may be repeated."""
 
-    def __init__(self, day: DayMemory, read_release: ReadRelease, writer: SummaryWriter | None) -> None:
-        self._day, self._read_release, self._writer = day, read_release, writer
+    def __init__(self, day: DayParts, writer: SummaryWriter | None) -> None:
+        self._day, self._writer = day, writer
 
     def store_turns(self, turns: Sequence[Turn]) -> None:
         """Store turns in the day store, without those that are forgotten, even meanwhile; their vectors come later, by `embed_missing`."""
@@ -64,6 +63,6 @@ class DayUpkeep:
     def prune(self, before: float) -> None:
         """Remove older turns that are in the current release, and records of actions whose task cannot be repeated."""
         self._day.actions.prune(time.time() - ACTIONS_KEPT_SECONDS)
-        with self._read_release() as release:
+        with self._day.read_release() as release:
             if release is not None:
                 self._day.turns.prune(before, release.holds)

@@ -1,0 +1,120 @@
+"""What the day's memory is built of: its tables, the embedder, the tombstone filter, and what is read, searched and changed by them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from dispatcher.memory.day.stores import DayStores
+from dispatcher.memory.embedder import DayEmbedder
+from dispatcher.memory.relevance import says_again
+from dispatcher.memory.tombstones import Forgotten
+from shared.config.settings import Settings
+
+if TYPE_CHECKING:
+    from dispatcher.memory.today import DayTurns
+    from dispatcher.memory.typed.acting_on_tags import TagActing
+    from dispatcher.memory.typed.memories import Remembering
+    from dispatcher.memory.withholding import TurnTexts
+    from dispatcher.releases.served import ReadRelease
+    from shared.search.day_items import DayItems
+    from shared.search.recall import DayRecall, OpenRelease
+    from shared.search.types import Query, Recalled
+
+ZoneOf = Callable[[str], ZoneInfo]
+
+#: How many turns are checked for repetitions when a memory is forgotten.
+REPETITIONS = 200
+
+
+class DayParts(DayStores):
+    """Thread-safe. `read_release` returns the release to read together with the day."""
+
+    def __init__(self, settings: Settings, read_release: ReadRelease) -> None:
+        super().__init__(settings)
+        self.embedder = DayEmbedder(settings)
+        self.forgotten = Forgotten(settings.hmem_state_dir)
+        #: A chat's time zone; a dispatcher replaces it, because a chat may choose its own (/timezone).
+        self.zone_of: ZoneOf = lambda _: settings.timezone
+        self.read_release = read_release
+
+    @property
+    def wanted(self) -> bool:
+        return self.settings.has_day_store
+
+    @cached_property
+    def remembering(self) -> Remembering:
+        from dispatcher.memory.typed.memories import Remembering
+
+        return Remembering(self.memories, self.embedder, self.forgotten)
+
+    @cached_property
+    def recall(self) -> DayRecall:
+        from shared.search.recall import DayRecall
+
+        return DayRecall(self.settings)
+
+    @cached_property
+    def day_turns(self) -> DayTurns:
+        from dispatcher.memory.today import DayTurns
+
+        return DayTurns(self.settings, self.embedder, self.turns, self.summaries, self.recall)
+
+    @cached_property
+    def turn_texts(self) -> TurnTexts:
+        from dispatcher.memory.withholding import TurnTexts
+
+        return TurnTexts(self.turns, self.read_release)
+
+    @cached_property
+    def acting(self) -> TagActing:
+        from dispatcher.memory.typed.acting_on_tags import TagActing
+
+        return TagActing(
+            self.memories,
+            self.actions,
+            self.remembering,
+            self.forgotten,
+            lambda chat_id: self.zone_of(chat_id),
+            self.repeating,
+            self.turn_texts,
+            self.schedules,
+        )
+
+    def close(self) -> None:
+        if "recall" in self.__dict__:
+            self.recall.close()
+        super().close()
+        self.embedder.close()
+
+    def renew(self) -> None:
+        """Drop everything that was read or searched so far. Running reads finish with what they started with."""
+        for name in ("remembering", "recall", "day_turns", "turn_texts", "acting"):
+            self.__dict__.pop(name, None)  # each is built on the ones before it
+        self.embedder.renew()
+        super().close()
+
+    def items(self, chat_id: str) -> DayItems | None:
+        """The chat's turns of the day, and summaries that became searchable; the same object until something changes."""
+        return self.day_turns.today(chat_id).items
+
+    def search(self, release: OpenRelease | None, query: Query) -> Recalled:
+        """Hits of the release, if there is one, and of the query's day."""
+        from shared.search.types import Recalled
+
+        if release is None and not query.day:
+            return Recalled()
+        embed_query = None if self.settings.without_vectors else self.embedder.query
+        return (release or self.recall).recall(query, embed_query)
+
+    def repeating(self, chat_id: str, text: str) -> list[str]:
+        """Turns of release and day that repeat a memory, as far as a search for it finds them."""
+        from shared.search.types import Query
+
+        query = Query(chat_id, text, REPETITIONS, day=self.items(chat_id))
+        with self.read_release() as release:
+            hits = self.search(release, query).hits
+        again = [hit for hit in hits if any(says_again(text, saying) for saying in hit.chunk.sayings)]
+        return [one for hit in again for one in (*hit.chunk.turn_ids, *hit.also)]
