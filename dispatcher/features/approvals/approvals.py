@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -36,7 +36,7 @@ from shared.config.settings import Settings
 from shared.config.tools import ChatTools
 from shared.errors import HmemError
 from shared.hooks import hook
-from shared.turns.records import RecordRefused, Task, dumps, loads_object, well_formed
+from shared.turns.records import RecordRefused, Task, dumps, well_formed
 from shared.turns.signed.results import signing_key
 
 log = structlog.get_logger()
@@ -47,8 +47,6 @@ LOOK_SECONDS, REDIS_SECONDS = 0.25, 5.0
 WAIT_SECONDS = 120.0
 #: Questions of one answer; more are refused without one.
 MOST_QUESTIONS = 20
-#: Seconds after its end when a question that no bot has taken back is dropped.
-FORGOTTEN_SECONDS = 3_600.0
 
 NOT_LISTED = "{tool} may not be used in this way here, and nobody is asked about it."
 TOO_MANY = "The person was asked too often during this answer, so {tool} was not run. Say what you still wanted to do."
@@ -66,14 +64,14 @@ class Approvals:
     """One per dispatcher."""
 
     def __init__(self, settings: Settings, redis: Redis) -> None:
-        self._redis, self._owners = redis, settings.owner_ids
-        self._secret = signing_key(settings, "no question about a tool could be signed")
-        self._stopping = asyncio.Event()
+        self.redis, self._owners = redis, settings.owner_ids
+        self.secret = signing_key(settings, "no question about a tool could be signed")
+        self.stopping = asyncio.Event()
 
     @hook
     def dispatcher_stopping(self) -> None:
         """All that is being asked is denied, and so is all that would be asked."""
-        self._stopping.set()
+        self.stopping.set()
 
     def of(self, task: Task, tools: ChatTools) -> Decide:
         """What decides about the tools of this answer."""
@@ -112,35 +110,6 @@ class Approvals:
                 log.error("answering without the tools that are asked for", reason=str(error))
             yield beside
 
-    # What one question does.
-
-    async def ask(self, approval_id: str, question: ToolQuestion) -> None:
-        await self._drop_forgotten()
-        await self._redis.hset(keys.OPEN, approval_id, cast(Any, question.to_json(self._secret, approval_id)))
-
-    async def wait(self, approval_id: str, question: ToolQuestion) -> Verdict | ToolDecision:
-        """The decision, or why there is none."""
-        while not self._stopping.is_set():
-            with contextlib.suppress(RedisError, TimeoutError):
-                async with asyncio.timeout(REDIS_SECONDS):
-                    if found := await self._decision(approval_id, question.chat_id):
-                        return found
-            left = question.ends - time.time()
-            if left <= 0:
-                return "nobody"
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(LOOK_SECONDS, left)):
-                    await self._stopping.wait()
-        return "stopped"
-
-    async def settle(self, approval_id: str, question: ToolQuestion, verdict: Verdict) -> ToolDecision:
-        """Decide, unless somebody has decided just before."""
-        own, key = ToolDecision(verdict, question.chat_id), keys.decision(approval_id)
-        raw = own.to_json(self._secret, approval_id)
-        if await self._redis.set(key, raw, nx=True, ex=keys.DECISION_TTL_SECONDS):
-            return own
-        return await self._decision(approval_id, question.chat_id) or own
-
     async def record(
         self, approval_id: str, question: ToolQuestion, decision: ToolDecision, given: dict[str, Any]
     ) -> None:
@@ -159,51 +128,29 @@ class Approvals:
             "by": decision.user_id,
             "name": decision.name,
         }
-        ended = question.decided(decision).to_json(self._secret, approval_id)
-        async with self._redis.pipeline(transaction=True) as pipe:
+        ended = question.decided(decision).to_json(self.secret, approval_id)
+        async with self.redis.pipeline(transaction=True) as pipe:
             pipe.rpush(keys.RECORDS, dumps(record))
             pipe.ltrim(keys.RECORDS, -keys.RECORDS_LENGTH, -1)
             pipe.hset(keys.OPEN, approval_id, cast(Any, ended))
+            pipe.expire(keys.OPEN, keys.OPEN_TTL_SECONDS)
             await pipe.execute()
-
-    def question(self, task: Task, tool: str, shown: str) -> ToolQuestion:
-        name = well_formed(tool)[:TOOL_CHARACTERS]
-        ends = time.time() + WAIT_SECONDS
-        return ToolQuestion(task.chat_id, task.user_id or "", task.task_id, name, shown, ends)
-
-    async def _decision(self, approval_id: str, chat_id: str) -> ToolDecision | None:
-        raw = cast(bytes | None, await self._redis.get(keys.decision(approval_id)))
-        try:
-            found = ToolDecision.verified(self._secret, approval_id, raw) if raw else None
-        except RecordRefused as error:
-            log.error(
-                "an answer about a tool is not signed by the bot and is ignored",
-                approval=approval_id,
-                reason=str(error),
-            )
-            return None
-        return found if found and found.chat_id == chat_id else None
-
-    async def _drop_forgotten(self) -> None:
-        """Questions whose bot has gone."""
-        found = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.OPEN))
-        if old := [name for name, raw in found.items() if _ended_at(raw) < time.time() - FORGOTTEN_SECONDS]:
-            await self._redis.hdel(keys.OPEN, *cast(list[str], old))
 
 
 class _Asking:
     """One question, from its asking to its record."""
 
     def __init__(self, approvals: Approvals, task: Task, tool: str, given: dict[str, Any], shown: str) -> None:
-        self._approvals, self._given = approvals, given
-        self._id, self._question = secrets.token_hex(10), approvals.question(task, tool, shown)
+        self._approvals, self._redis, self._secret, self._given = approvals, approvals.redis, approvals.secret, given
+        self._id, name, ends = secrets.token_hex(10), well_formed(tool)[:TOOL_CHARACTERS], time.time() + WAIT_SECONDS
+        self._question = ToolQuestion(task.chat_id, task.user_id or "", task.task_id, name, shown, ends)
+        self._key = keys.decision(self._id)
 
     async def verdict(self) -> Verdict:
         try:
             async with asyncio.timeout(REDIS_SECONDS):
-                await self._approvals.ask(self._id, self._question)
-            found = await self._approvals.wait(self._id, self._question)
-            return await self._end(found)
+                await self._redis.hset(keys.OPEN, self._id, cast(Any, self._question.to_json(self._secret, self._id)))
+            return await self._end(await self._wait())
         except asyncio.CancelledError:  # the answer is cancelled, or its process has ended
             with contextlib.suppress(RedisError, OSError):
                 await asyncio.shield(self._end("stopped"))
@@ -217,21 +164,41 @@ class _Asking:
         with contextlib.suppress(RedisError, OSError):  # it stays denied
             await self._end("failed")
 
+    async def _wait(self) -> Verdict | ToolDecision:
+        """The decision, or why there is none."""
+        stopping = self._approvals.stopping
+        while not stopping.is_set():
+            with contextlib.suppress(RedisError, TimeoutError):
+                async with asyncio.timeout(REDIS_SECONDS):
+                    if found := await self._decision():
+                        return found
+            left = self._question.ends - time.time()
+            if left <= 0:
+                return "nobody"
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(LOOK_SECONDS, left)):
+                    await stopping.wait()
+        return "stopped"
+
     async def _end(self, found: Verdict | ToolDecision) -> Verdict:
-        """Decided and recorded."""
+        """Decided, unless somebody has decided just before, and recorded."""
         async with asyncio.timeout(REDIS_SECONDS):
-            if isinstance(found, ToolDecision):
-                decision = found
-            else:
-                decision = await self._approvals.settle(self._id, self._question, found)
+            decision = found if isinstance(found, ToolDecision) else ToolDecision(found, self._question.chat_id)
+            raw = decision.to_json(self._secret, self._id)
+            if decision is not found and not await self._redis.set(
+                self._key, raw, nx=True, ex=keys.DECISION_TTL_SECONDS
+            ):
+                decision = await self._decision() or decision
             await self._approvals.record(self._id, self._question, decision, self._given)
         return decision.verdict
 
-
-def _ended_at(raw: bytes) -> float:
-    """When a question ends; 0 for what cannot be read."""
-    try:
-        ends = loads_object(raw).get("ends")
-    except RecordRefused:
-        return 0.0
-    return ends if isinstance(ends, float) else 0.0
+    async def _decision(self) -> ToolDecision | None:
+        raw = cast(bytes | None, await self._redis.get(self._key))
+        try:
+            found = ToolDecision.verified(self._secret, self._id, raw) if raw else None
+        except RecordRefused as error:
+            log.error(
+                "an answer about a tool is not signed by the bot and is ignored", approval=self._id, reason=str(error)
+            )
+            return None
+        return found if found and found.chat_id == self._question.chat_id else None

@@ -9,6 +9,8 @@ OPEN = "hcli:mem:approvals:open"
 RECORDS = "hcli:mem:approvals"
 #: How long a decision is kept, in seconds, and how many records.
 DECISION_TTL_SECONDS, RECORDS_LENGTH = 3_600, 1_000
+#: Seconds after the last question when those that no bot has taken back go.
+OPEN_TTL_SECONDS = 3_600
 
 
 def decision(approval_id: str) -> str:
@@ -18,7 +20,7 @@ def decision(approval_id: str) -> str:
 KEYS = (
     Key(OPEN, "hash",
         "id → signed JSON of a question whether Claude may use a tool, and how it ended: {chat_id, user_id, task_id, tool, text, ends, "
-        "verdict, who, hmac}", "none"),
+        "verdict, who, hmac}", "1 h after the last"),
     Key(decision("{id}"), "string",
         "its decision, signed: {verdict, chat_id, user_id, name, hmac}; the first one counts", "1 h"),
     Key(RECORDS, "list", "newest 1,000 such decisions: {at, id, chat_id, user_id, task_id, tool, input_sha256, input, decision, by, name}",
@@ -30,7 +32,7 @@ RIGHTS = {
         both("EXISTS SET", decision("*"), why="what a person answered to one, once"),
     ),
     "dispatcher": (
-        both("HSET HGETALL HDEL", OPEN, why="asks whether Claude may use a tool, and says how that ended"),
+        both("HSET EXPIRE", OPEN, why="asks whether Claude may use a tool, and says how that ended"),
         both("GET SET", decision("*"), why="what was answered; decides itself when nobody does"),
         writes("RPUSH LTRIM", RECORDS, why="the record of these decisions"),
     ),

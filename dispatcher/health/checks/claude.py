@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from packaging.version import Version
 
 from dispatcher.claude.environment import cli_environment, find_cli
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, skipped
@@ -45,7 +46,7 @@ def check_claude(setup: Setup) -> Finding:
             f"Install it again ({how_to_get_claude()}), or set CLAUDE_BIN."
         )
     version = found[0]
-    if _numbers(version) < _numbers(OLDEST_CLAUDE):
+    if Version(version) < Version(OLDEST_CLAUDE):
         return problem(
             Fault.CLAUDE_TOO_OLD,
             f"The Claude CLI {version} is too old: {OLDEST_CLAUDE} is the oldest that was tested, {TESTED_CLAUDE} the newest.",
@@ -99,7 +100,3 @@ def _run(setup: Setup, *arguments: str) -> subprocess.CompletedProcess[str]:
         raise ClaudeUnavailable(
             f"{binary} cannot be started ({error.strerror}). Install it again (scripts/setup --with-claude), or set CLAUDE_BIN."
         ) from error
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
