@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from typing import Any, cast
 
@@ -19,20 +18,6 @@ from tests.support.day.hcli_bot import SAY, Bot, script
 from tests.support.day.queues import claimed, finished, play
 from tests.support.machine import wait_for
 from tests.support.world import World
-
-
-def test_a_busy_chat_waits_and_others_pass(light: World) -> None:
-    for task, chat in (("a1", "a"), ("a2", "a"), ("b1", "b")):
-        light.enqueue(task, "x", chat_id=chat)
-
-    async def scenario(one: TaskQueue, two: TaskQueue) -> None:
-        first, second = await claimed(one), await claimed(two)
-        assert [json.loads(claim.raw)["task_id"] for claim in (first, second)] == ["a1", "b1"]
-        assert await two.claim(two.next_token()) is None
-        await one.finish(first, finished(first))
-        assert json.loads((await claimed(two)).raw)["task_id"] == "a2"
-
-    play(light, scenario)
 
 
 @pytest.mark.parametrize("chat", ['"a"', "-7"])
@@ -211,19 +196,6 @@ def test_an_id_that_is_used_by_two_chats_at_once_is_the_first_ones(light: World)
             await one.finish(third, finished(third))
         assert dumped(light.redis) == turns
         assert light.redis.hlen(keys.inflight(two.worker)) == 1, "still in flight, to be buried"
-
-    play(light, scenario)
-
-
-def test_a_claim_asked_again_with_its_token_gives_the_same_task(light: World) -> None:
-    light.enqueue("t1", "one", chat_id=1)
-    light.enqueue("t2", "two", chat_id=2)
-
-    async def scenario(one: TaskQueue, _: TaskQueue) -> None:
-        token = one.next_token()
-        first, again = await one.claim(token), await one.claim(token)
-        assert first == again
-        assert light.redis.llen("hcli:tasks") == 1
 
     play(light, scenario)
 

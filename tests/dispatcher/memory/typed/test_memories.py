@@ -167,19 +167,6 @@ def test_a_search_text_means_one_several_or_none(
     assert match.clear == (len(meant) == 1)
 
 
-def test_a_chat_sees_only_its_own(kept: Remembering) -> None:
-    chats = ["9912", "991", "-9912", "%", "a' OR 1=1 --", "*", "café", "cafe\u0301"]
-    for number, chat in enumerate(chats):
-        add(kept, f"The secret word is canary{number}", chat=chat)
-    for number, chat in enumerate(chats):
-        for found in (
-            texts(kept, chat),
-            [memory.text for memory in kept.relevant(chat, "what is the secret word?", 50, now=NOW)],
-            [memory.text for memory in kept.match(chat, "secret word").memories],
-        ):
-            assert found == [f"The secret word is canary{number}"]
-
-
 def test_a_forgotten_memory_is_out_of_sight_before_it_is_removed(
     store: Memories, embedder: DayEmbedder, tmp_path: Path
 ) -> None:
