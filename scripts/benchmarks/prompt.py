@@ -205,7 +205,7 @@ def _tag(kept: Row, code: str, replaced: str | None, at: float) -> str:
     kind = {"fact": "REMEMBER"}.get(kept["kind"], kept["kind"].upper())
     options = f" | REPLACES: {replaced}" if replaced else ""
     if kept.get("deadline"):
-        options += f" | DEADLINE: {datetime.fromtimestamp(deadline_of(kept['deadline'], at, ZONE).at, ZONE).date()}"
+        options += f" | DEADLINE: {datetime.fromtimestamp(deadline_of(kept['deadline'], at, ZONE), ZONE).date()}"
     return f"[{kind} {code}: {kept['text']}{options}]"
 
 
