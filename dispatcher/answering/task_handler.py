@@ -25,6 +25,7 @@ from dispatcher.queue.cancellation import Run
 from dispatcher.queue.existing_values import ANY, LOOKS, NO_TURNS, are_own, named, sha1
 from dispatcher.queue.refused import USED_ID, addressable_id, parsed_task
 from dispatcher.queue.tasks import MAX_ATTEMPTS, Begun, Claim, Finished
+from shared.system.faults import crash_point
 from shared.text.translations import speaking
 from shared.turns.records import RecordRefused, Task, Turn
 
@@ -132,8 +133,12 @@ class TaskHandler:
             run.forged = sha1(existing)
 
     async def _finish(self, claim: Claim, finished: Finished, started: float) -> None:
-        """RecordRefused if its id is another task's by now."""
+        """It is asked again later where that may help. RecordRefused if its id is another task's by now."""
         hooks = self.parts.hooks
+        if await keep_trying(lambda: self.parts.queue.postpone(claim, finished)):
+            crash_point("answering:postponed")
+            log.warning("the question waits in the queue", reason=finished.error and finished.error.why)
+            return
         finished = replace(finished, turns=[await self._with_fields(one) for one in finished.turns])
         counted = [one for some in hooks.ask(counters, finished=finished) for one in some]
         finished = replace(finished, counters=tuple(counted))

@@ -26,7 +26,17 @@ import structlog
 from dispatcher.claude.environment import NO_ATTACHMENTS, cli_environment, default_model, find_cli
 from dispatcher.claude.events import Progress, ProgressReader
 from dispatcher.claude.process import OutputTooLarge, run
-from dispatcher.claude.reply import SESSION_ID, TELL_OWNER, WORD_JOINER, Answer, cannot_start, failed, read_answer
+from dispatcher.claude.reply import (
+    GONE,
+    SESSION_ID,
+    TELL_OWNER,
+    WORD_JOINER,
+    Answer,
+    Follows,
+    cannot_start,
+    failed,
+    read_answer,
+)
 from dispatcher.claude.sandbox import Walls
 from shared.config.settings import Settings
 from shared.config.tools import ChatTools, permissions
@@ -164,9 +174,7 @@ class ClaudeCli:
         if not question.message.strip():
             return failed(later("the message is empty"), advice=later("Please write something."))
         if not SESSION_ID.fullmatch(question.session):  # it could be read as an option
-            return failed(
-                later("the earlier conversation is gone"), f"not a session id: {question.session!r}", session_lost=True
-            )
+            return failed(GONE, f"not a session id: {question.session!r}", follows=Follows.NEW_SESSION)
         streams = report is not None or bool(question.blocks)
         arguments = [
             *self._walls.around(question.files),

@@ -9,8 +9,12 @@ from __future__ import annotations
 import json
 import math
 import re
+import time
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import Enum
 from typing import Any, TypeGuard
+from zoneinfo import ZoneInfo
 
 import structlog
 
@@ -31,33 +35,47 @@ TELL_OWNER = later("Please tell my owner.")
 
 #: Characters that no text may contain: NUL (no database accepts it) and lone surrogates (they have no UTF-8).
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_RESETS = re.compile(r"\bresets (?:at )?([^·|\n]{1,60})")
+_RESETS = re.compile(r"\bresets (?:at )?([^·∙|\n]{1,60})")
 #: Exit codes of a program that starts another one (landlock_exec.py, a shell) if that is missing or cannot be executed.
 NOT_STARTED = (126, 127)
 #: The CLI's format of session ids.
 SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-#: The CLI's message, without JSON, for a session that it cannot continue.
-_NO_SESSION = re.compile(r"No conversation found|--resume requires a valid session ID")
-#: Its message for a session that another CLI is in: that of a dispatcher which was killed.
-_SESSION_BUSY = re.compile(r"[Ss]ession(?: ID)? \S* ?is already in use")
+#: A named hour without a day, so far ahead, has just passed.
+_PASSED_SECONDS = 22 * 3600
+
+
+class Follows(Enum):
+    """What follows an error.
+
+    ALL_WAIT: it is a matter of the account, so all questions are asked later; CHAT_WAITS: those of this chat.
+    NEW_SESSION: the session cannot be continued, or not with this message; a new one may work. SAME_SESSION: it can, in a while.
+    WITHOUT_MEMORY: without what we have added to the message it may be answered. NOTHING: the chat is told.
+    """
+
+    ALL_WAIT = "all wait"
+    CHAT_WAITS = "the chat waits"
+    NEW_SESSION = "a new session"
+    SAME_SESSION = "the same session"
+    WITHOUT_MEMORY = "without memory"
+    NOTHING = "nothing"
 
 
 @dataclass(frozen=True)
 class Answer:
     """The CLI's answer.
 
-    `error` is None for an answer, else what went wrong, as the middle of a sentence; `advice` is the sentence after it. `session_lost`: the
-    session cannot be continued, or not with this message; a new one may work. `session_busy`: it can, in a while. `blames_memory`: without what we
-    have added to the message it may be answered. `session_cost`: the session's total cost in dollars, if known;
+    `error` is None for an answer, else what went wrong, as the middle of a sentence; `advice` is the sentence after it, `follows` what can be done.
+    `why`: the error without a time, not translated; `resets`: when a limit ends, if the CLI names an hour (POSIX seconds).
+    `session_cost`: the session's total cost in dollars, if known;
     `cost_usd` in `usage`: the cost of this call, if known; `spent` computes one from the other. `model` in `usage` is a name, its other values are
     numbers.
     """
 
     text: str
     error: str | None = None
-    session_lost: bool = False
-    session_busy: bool = False
-    blames_memory: bool = False
+    follows: Follows = Follows.NOTHING
+    why: str = ""
+    resets: float | None = None
     usage: dict[str, Any] = field(default_factory=dict)
     session_cost: float | None = None
     advice: str = TRY_AGAIN
@@ -65,63 +83,96 @@ class Answer:
 
 @dataclass(frozen=True)
 class Complaint:
-    """A fault that the CLI reports, recognised by the API's status or the CLI's message, and the sentence for the chat."""
+    """A fault that the CLI reports, recognised by its words or the API's status; the sentence for the chat, and what follows."""
 
     statuses: range
     pattern: str
     words: str
-    advice: str
-    session_lost: bool = False
-    blames_memory: bool = False
+    follows: Follows
+    advice: str = TRY_AGAIN
 
     def fits(self, status: int, text: str) -> bool:
         return status in self.statuses or bool(self.pattern and re.search(self.pattern, text))
 
 
 _ANY = range(0)  # not recognised by a status alone
-#: The first match counts. Statuses and messages are those of 2.1.197 and 2.1.330, recorded with a loopback API server.
+NO_LOGIN_READ = later("I am not logged in, and my owner has to log me in")
+LOGIN_ENDED = later("I am not logged in any more, and my owner has to log me in again")
+GONE = later("the earlier conversation is gone")
+#: The first match counts. Statuses and words are those of 2.1.197 to 2.1.332, recorded with a loopback API server, or reported in public.
 COMPLAINTS = (
     Complaint(
         _ANY,
-        r"hit your [\w -]*limit|usage limit reached|out of (extra )?usage",
+        r"hit your [\w' -]*limit|limit reached|out of (extra )?usage",
         later("I am over my usage limit"),
+        Follows.ALL_WAIT,
         LATER,
     ),
     Complaint(  # decided by a sentence in the prompt, which may be a recalled one that names another program
         _ANY,
         r"[Tt]hird-party (apps|harness)|plan limits|Agent SDK credit|extra usage is required",
         later("my account does not pay for this request, and my owner has to look at it"),
+        Follows.WITHOUT_MEMORY,
         TELL_OWNER,
-        blames_memory=True,
     ),
     Complaint(
-        _ANY, r"[Cc]redit balance", later("my account has no credit left, and my owner has to add some"), TELL_OWNER
+        _ANY,
+        r"[Cc]redit balance",
+        later("my account has no credit left, and my owner has to add some"),
+        Follows.ALL_WAIT,
+        TELL_OWNER,
     ),
     Complaint(
         _ANY,
         r"Prompt is too long",
         later("this conversation is too long for me, or the message is"),
+        Follows.NEW_SESSION,
         LESS,
-        session_lost=True,
     ),
+    Complaint(  # what is resumed cannot be sent any more
+        _ANY,
+        r"surrogate in string|`tool_use` ids were found without|unexpected `tool_use_id`",
+        later("the earlier conversation is damaged"),
+        Follows.NEW_SESSION,
+        OTHERWISE,
+    ),
+    Complaint(_ANY, r"Not logged in", NO_LOGIN_READ, Follows.ALL_WAIT, TELL_OWNER),
     Complaint(
         range(401, 404),
-        r"Not logged in|/login|Failed to authenticate|Invalid API key|OAuth token",
-        later("I am not logged in any more, and my owner has to log me in again"),
+        r"/login|Failed to authenticate|Invalid API key|OAuth token",
+        LOGIN_ENDED,
+        Follows.ALL_WAIT,
         TELL_OWNER,
+    ),
+    Complaint(_ANY, r"No conversation found|--resume requires a valid session ID", GONE, Follows.NEW_SESSION),
+    Complaint(  # it is that of a dispatcher which was killed
+        _ANY,
+        r"[Ss]ession(?: ID)? \S* ?is already in use",
+        later("another answer of this conversation is still being written"),
+        Follows.SAME_SESSION,
+        SOON,
     ),
     Complaint(
         range(404, 405),
         r"selected model",
         later("the model I should use is not available, and my owner has to choose another one"),
+        Follows.NOTHING,
         TELL_OWNER,
     ),
-    Complaint(range(413, 414), r"Request too large", later("the message is too large"), LESS, session_lost=True),
-    Complaint(range(429, 430), "", later("I am getting too many requests right now"), SOON),
-    Complaint(range(500, 600), "", later("the service I use is overloaded or out of order"), SOON),
-    Complaint(_ANY, r"[Cc]onnection|connect to|timed out", later("the service I use cannot be reached"), SOON),
-    Complaint(range(400, 401), "", later("the service I use refused the request"), OTHERWISE, session_lost=True),
+    Complaint(range(413, 414), r"Request too large", later("the message is too large"), Follows.NEW_SESSION, LESS),
+    Complaint(range(429, 430), "", later("I am getting too many requests right now"), Follows.CHAT_WAITS, SOON),
+    Complaint(range(500, 600), "", later("the service I use is overloaded or out of order"), Follows.CHAT_WAITS, SOON),
+    Complaint(
+        _ANY,
+        r"[Cc]onnection|connect to|timed out",
+        later("the service I use cannot be reached"),
+        Follows.CHAT_WAITS,
+        SOON,
+    ),
+    Complaint(range(400, 401), "", later("the service I use refused the request"), Follows.NEW_SESSION, OTHERWISE),
 )
+#: Why questions may wait: no other text is shown as such.
+REASONS = frozenset(one.words for one in COMPLAINTS if one.follows in (Follows.ALL_WAIT, Follows.CHAT_WAITS))
 
 
 def cannot_start(own_words: str) -> Answer:
@@ -150,9 +201,9 @@ def read_answer(ended: Ended, session: str, *, resumed: bool, model: str | None 
         return failed(_no_answer("it is not one JSON object"), f"exit {ended.exit_code}: {complaint}")
     usage, session_cost = _usage(record, resumed=resumed)
     if (
-        resumed and ended.exit_code == 0 and _NO_SESSION.search(complaint)
+        resumed and ended.exit_code == 0 and (gone := _complained(0, complaint)) and gone.why == GONE
     ):  # it has answered, knowing nothing of the conversation
-        return failed(later("the earlier conversation is gone"), complaint, session_lost=True)
+        return gone
     answer = _of_record(record, ended.exit_code, complaint, session)
     if named := _model(record.get("modelUsage"), model):
         usage["model"] = named
@@ -173,28 +224,24 @@ def _without_record(exit_code: int, complaint: str) -> Answer:
     """No output. A regular exit may be due to the session, whatever this version's message is; a signal is not."""
     if exit_code in NOT_STARTED:
         return cannot_start(complaint)
-    if _SESSION_BUSY.search(complaint):
-        return failed(
-            later("another answer of this conversation is still being written"), complaint, SOON, session_busy=True
-        )
-    named = bool(_NO_SESSION.search(complaint))
-    gone, broke = (
-        later("the earlier conversation is gone"),
-        tr("the Claude CLI failed (exit {code})").format(code=exit_code),
-    )
-    words = gone if named else broke
-    return failed(words, complaint, session_lost=named or exit_code > 0)
+    broke = tr("the Claude CLI failed (exit {code})").format(code=exit_code)
+    follows = Follows.NEW_SESSION if exit_code > 0 else Follows.NOTHING
+    return _complained(0, complaint) or failed(broke, complaint, follows=follows)
 
 
 def _of_record(record: dict[str, Any], exit_code: int, complaint: str, session: str) -> Answer:
     text = record.get("result")
     if record.get("is_error", False) is not False or exit_code != 0:
         own_words = text if isinstance(text, str) and text.strip() else complaint
-        return _complained(record.get("api_error_status"), own_words, exit_code)
+        return _complained(record.get("api_error_status"), own_words) or failed(
+            later("the Claude CLI reported an error"), f"exit {exit_code}: {own_words}"
+        )
     if not isinstance(text, str):
         return failed(_no_answer("it has no text"), complaint)
     if record.get("session_id", session) != session:  # it may be another chat's
-        return failed(later("the answer belongs to another conversation"), str(record["session_id"]), session_lost=True)
+        return failed(
+            later("the answer belongs to another conversation"), str(record["session_id"]), follows=Follows.NEW_SESSION
+        )
     if record.get("num_turns") == 0:  # no model was called: the CLI has interpreted the message as a command
         return failed(later("the message was taken for a command"), text, OTHERWISE)
     if not text.strip():
@@ -202,19 +249,37 @@ def _of_record(record: dict[str, Any], exit_code: int, complaint: str, session: 
     return Answer(_UNSTORABLE.sub("\ufffd", text).replace(WORD_JOINER, ""))
 
 
-def _complained(status: object, own_words: str, exit_code: int) -> Answer:
+def _complained(status: object, own_words: str) -> Answer | None:
+    """None for words that are not in the table."""
     number = status if isinstance(status, int) and not isinstance(status, bool) else 0
     for complaint in COMPLAINTS:
         if complaint.fits(number, own_words):
-            resets = _RESETS.search(own_words)
-            until = resets[1].strip(" .") if resets else ""
+            named = _RESETS.search(own_words)
+            until = named[1].strip(" .") if named else ""
             words = (
                 tr("{reason} until {time}").format(reason=tr(complaint.words), time=until) if until else complaint.words
             )
-            more = {"session_lost": complaint.session_lost, "blames_memory": complaint.blames_memory}
+            resets = _moment(until, time.time()) if until else None
+            more = {"follows": complaint.follows, "why": complaint.words, "resets": resets}
             return failed(words, own_words, complaint.advice, **more)
-    lost = bool(_NO_SESSION.search(own_words))
-    return failed(later("the Claude CLI reported an error"), f"exit {exit_code}: {own_words}", session_lost=lost)
+    return None
+
+
+def _moment(text: str, now: float) -> float | None:
+    """The next `3pm (Europe/Berlin)`, `9:20am (UTC)`, `Nov 25, 9am (UTC)` in POSIX seconds; None if it cannot be read, or has just passed."""
+    import dateparser  # it takes a while, and limits are rare
+
+    words, _, named = text.partition("(")
+    try:
+        zone = ZoneInfo(named.strip(" )") or "UTC")
+        here = datetime.fromtimestamp(now, zone).replace(tzinfo=None)
+        choices = {"PREFER_DATES_FROM": "future", "RELATIVE_BASE": here}
+        found = dateparser.parse(words, languages=["en"], settings=choices)
+    except (ValueError, LookupError, OSError):  # no such zone
+        return None
+    moment = found.replace(tzinfo=zone).timestamp() if found else now
+    passed = moment - now > _PASSED_SECONDS and not re.search("[A-Z][a-z]{2} ", words)
+    return moment if moment > now and not passed else None
 
 
 def _record(output: bytes) -> dict[str, Any] | None:

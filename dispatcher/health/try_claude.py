@@ -13,7 +13,7 @@ from dataclasses import replace
 from uuid import uuid4
 
 from dispatcher.claude.client import ALONE, SWITCHES, ClaudeCli, ClaudeRequest
-from dispatcher.claude.reply import Answer
+from dispatcher.claude.reply import Answer, Follows
 from dispatcher.health.findings import Fault, Finding, ok, problem, warning
 from shared.config.packages import how_to_get_claude
 from shared.config.settings import Settings
@@ -47,7 +47,10 @@ def try_claude(settings: Settings) -> Iterator[Finding]:
         remembered = again.error is None and (word in again.text or not has_read)
         yield _named("resume", ok("A conversation goes on.") if remembered else _lacks(RESUME))
         busy = ask("Hello.", resume=False)
-        yield _named("session", ok("A session that exists is not begun twice.") if busy.session_busy else _lacks(TWICE))
+        yield _named(
+            "session",
+            ok("A session that exists is not begun twice.") if busy.follows is Follows.SAME_SESSION else _lacks(TWICE),
+        )
         known, wanted = asyncio.run(claude.flags()), [switch[0] for switch in SWITCHES]
         said = ", ".join(one for one in wanted if one in known) or "none"
         yield _named("switches", ok(f"Of the switches that only some versions have, it takes: {said}."))

@@ -21,6 +21,11 @@ def menu() -> Mapping[str, str] | None:
     """Name of a chat command without its slash → what it does, for the bot's menu. `chat_commands` has what carries it out."""
 
 
+def answered_at_once() -> list[str]:
+    """Names of those that need no answer of Claude."""
+    return [name for name in dispatcher_commands() if name != "retry"]
+
+
 def dispatcher_commands() -> dict[str, str]:
     """Name → what it does, in the order of the menu."""
     return {name: text for listed in (CORE, *features().ask(menu)) for name, text in listed.items()}

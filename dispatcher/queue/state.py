@@ -7,21 +7,61 @@ process is stopped, or its claim loop hangs.
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
+from zoneinfo import ZoneInfo
 
 from redis import Redis, RedisError
 
+from dispatcher.claude.reply import REASONS
 from dispatcher.queue.scripts import script_text
 from shared.errors import HmemError, NoDispatcher, QueueStalled
-from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task
+from shared.text.format import zoned_text
+from shared.text.translations import tr
+from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task, loads_object
 from shared.wire import keys
 from shared.wire.values import living, shown
 
 #: Seconds for which a queue that seems stalled is watched, and between two looks. A dispatcher that has lost Redis pauses for 3.2 s.
 WATCH_SECONDS, LOOK_SECONDS = 5.0, 0.2
 LOG = "journalctl -u hmem-dispatcher"
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Why questions wait in the queue (postpone.lua): `why` is not translated; `resets`: when a limit ends, if that is known. POSIX seconds."""
+
+    why: str
+    since: float
+    next_try: float
+    resets: float | None
+
+    def reason(self, zone: ZoneInfo) -> str:
+        """In the current language, as the middle of a sentence."""
+        if self.resets is None:
+            return tr(self.why)
+        return tr("{reason} until {time}").format(reason=tr(self.why), time=zoned_text(self.resets, zone))
+
+
+def holds_of(fields: Mapping[bytes, bytes]) -> dict[str, Hold]:
+    """Chat id, "" for all chats → its hold, from the hash; without what another program may have written there."""
+    found: dict[str, Hold] = {}
+    for chat, raw in fields.items():
+        with suppress(RecordRefused, KeyError, ValueError, TypeError):
+            record = loads_object(raw)
+            since, next_try, resets = (float(record.get(name) or 0.0) for name in ("since", "next", "resets"))
+            if record["why"] in REASONS and math.isfinite(since + next_try + resets):
+                found[chat.decode("utf-8", "replace")] = Hold(record["why"], since, next_try, resets or None)
+    return found
+
+
+def read_holds(client: Redis) -> dict[str, Hold]:
+    """Chat id, "" for all chats → why and until when its questions wait."""
+    return holds_of(cast(Any, client.hgetall(keys.HOLDS)))
 
 
 @dataclass(frozen=True)
@@ -78,7 +118,7 @@ def queue_error(client: Redis, state: QueueState) -> HmemError | None:
     """Why messages are not answered, or None. A queue that seems stalled is watched for WATCH_SECONDS first."""
     if not state.dispatchers:
         return _no_dispatcher(state)
-    if state.queued and not state.answering and _stalled(client, state):
+    if state.queued and not state.answering and not read_holds(client) and _stalled(client, state):
         names = ", ".join(state.dispatchers)
         return QueueStalled(
             f"The dispatcher {names} is alive but takes nothing from the queue: {state.waiting}. "

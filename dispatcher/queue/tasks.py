@@ -10,6 +10,7 @@ All scripts may be repeated: a lost reply costs nothing.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,7 +19,9 @@ from typing import Any, Literal, cast
 from redis import ResponseError
 from redis.asyncio import Redis
 
+from dispatcher.claude.reply import Answer, Follows
 from dispatcher.memory.session_history import HistoryEntry, conversation_of, history_entry
+from dispatcher.queue.chat_commands import answered_at_once
 from dispatcher.queue.existing_values import NO_TURNS, ExistingResult, Signed
 from dispatcher.queue.refused import USED_ID, dead_letter
 from dispatcher.queue.scripts import script_text
@@ -28,11 +31,14 @@ from shared.text.format import tokens
 from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task, Tombstone, Turn, dumps, turns_of
 from shared.turns.signed.results import RESULT_BYTES, Result
 from shared.wire import keys
+from shared.wire.ids import FROM_TERMINAL
 
 #: A task whose worker died this often is dead-lettered.
 MAX_ATTEMPTS = 3
 #: From this many deaths on it runs alone: it causes the next death itself.
 ALONE_FROM = MAX_ATTEMPTS - 1
+#: Seconds until a question that Claude could not answer is asked again for the first time, between two such tries, and that it waits in all.
+FIRST_TRY_SECONDS, LONGEST_PAUSE_SECONDS, LONGEST_WAIT_SECONDS = 60, 600, 12 * 3600
 #: `claim` found a task that must run alone while others run: claim again once they have ended.
 NOT_YET: Literal["not yet"] = "not yet"
 
@@ -93,6 +99,8 @@ class Finished:
     outcome: str = "answered"  # one of metrics.OUTCOMES
     corrected: Turn | None = None  # an earlier turn that is written anew
     existing_turns: tuple[str, str] = NO_TURNS  # SHA-1 of its own turns that existed when it was begun
+    error: Answer | None = None  # why there is no answer
+    made_session: str = ""  # the session that was made for this try
 
 
 class TaskQueue:
@@ -102,9 +110,10 @@ class TaskQueue:
         self._redis, self._signed = redis, signed
         self.worker = process_name()
         self._claims = 0
+        self._commands = f" {' '.join(answered_at_once())} "
         self._scripts = {
             name: redis.register_script(script_text(f"queue/{name}"))
-            for name in "beat claim guard_wait_target begin finish bury recover end_forgotten_conversation".split()
+            for name in "beat claim guard_wait_target begin finish postpone bury recover end_forgotten_conversation".split()
         }
 
     def next_token(self) -> str:
@@ -115,8 +124,9 @@ class TaskQueue:
     async def claim(self, token: str, running: int = 0) -> Claim | Literal["not yet"] | None:
         """The next task whose chat is free; repeat with the same token after a failure. `running`: tasks that this worker runs now."""
         own = keys.inflight(self.worker)
-        names = [keys.TASKS, keys.BUSY, own, keys.WORKERS, keys.SERVED, keys.lease(self.worker)]
-        limits = [ALONE_FROM, keys.SERVED_LENGTH, keys.LEASE_TTL_SECONDS, MOST_TASK_BYTES]
+        names = [keys.TASKS, keys.BUSY, own, keys.WORKERS, keys.SERVED, keys.lease(self.worker), keys.HOLDS]
+        limits: list[Any] = [ALONE_FROM, keys.SERVED_LENGTH, keys.LEASE_TTL_SECONDS, MOST_TASK_BYTES, time.time()]
+        limits += [self._commands, FROM_TERMINAL]
         answer = await self._run("claim", names, [token, self.worker, running, keys.attempts(""), *limits])
         if isinstance(answer, int):
             return NOT_YET
@@ -203,6 +213,21 @@ class TaskQueue:
             raise RecordRefused(USED_ID)
         return bool(done)
 
+    async def postpone(self, claim: Claim, finished: Finished) -> bool:
+        """Have a question that was not answered wait in the queue, if that may help; False if it is to be finished as it is."""
+        task, error = finished.task, finished.error
+        if error is None or error.follows not in (Follows.ALL_WAIT, Follows.CHAT_WAITS):
+            return False
+        if task.task_id.startswith(FROM_TERMINAL):
+            return False
+        names = [keys.inflight(self.worker), keys.BUSY, keys.TASKS, keys.HOLDS, keys.cancel(task.task_id)]
+        names += [keys.session(task.chat_id), keys.partial(task.task_id)]
+        who = claim.lock if error.follows is Follows.CHAT_WAITS else ""
+        resets, asked = ("" if one is None else one for one in (error.resets, task.submitted_at))
+        pauses = [FIRST_TRY_SECONDS, LONGEST_PAUSE_SECONDS, LONGEST_WAIT_SECONDS]
+        how = [who, time.time(), resets, error.why, asked, finished.made_session, *pauses]
+        return bool(await self._run("postpone", names, [claim.token, claim.lock, *how]))
+
     async def _past_existing(self, script: str, names: list[str], arguments: list[Any], task_id: str) -> int:
         """Run a script that writes a result; an existing one is judged first."""
         existing = ExistingResult(task_id, self._signed)
@@ -217,7 +242,7 @@ class TaskQueue:
         turns = [keys.turn(task_id, "user"), keys.turn(task_id, "asst")]
         conversation = [keys.history(chat), keys.size(chat), keys.session(chat), keys.unconsolidated(chat)]
         outcome = [keys.result(task_id), keys.DEAD, keys.attempts(task_id), keys.spent(chat)]
-        more = [keys.CHATS, keys.TAGS, keys.why(chat), keys.turn(corrected, "user")]
+        more = [keys.CHATS, keys.TAGS, keys.why(chat), keys.turn(corrected, "user"), keys.HOLDS]
         return [*state, *turns, *conversation, *outcome, *more]
 
     async def bury(self, claim: Claim, reason: str, task_id: str | None, result: Result | None) -> bool:

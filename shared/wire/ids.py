@@ -12,6 +12,8 @@ from shared.wire.json import RecordRefused
 CHAT_ID_LENGTH = 256
 #: The bot of the chats whose ids name none. By the wire contract they are numbers.
 MAIN_BOT = "main"
+#: How the ids of tasks begin that come from a terminal (`hmem talk`): somebody waits there, so such a question never waits in the queue.
+FROM_TERMINAL = "cli-"
 _NAMED = re.compile(r"([a-z]{1,16}):.")
 TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 #: Turns outside the years 1970 to 9998 cannot be dated in text.

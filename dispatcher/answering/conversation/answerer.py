@@ -20,7 +20,7 @@ from dispatcher.answering.hooks import answered, prepare
 from dispatcher.answering.results import ResultBuilder, said_at
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.turn import TurnInProgress
-from dispatcher.claude.reply import Answer
+from dispatcher.claude.reply import Answer, Follows
 from dispatcher.memory.typed import tags
 from dispatcher.prompt.context import Context
 from dispatcher.queue.cancellation import RunCancelled
@@ -101,12 +101,12 @@ class ConversationAnswerer:
         used = str(uuid4()) if self._replays else session
         turn.answer = await self._claude.ask(turn, used, resume=resume)
         for seconds in BUSY_PAUSES_SECONDS:
-            if not turn.answer.session_busy:
+            if turn.answer.follows is not Follows.SAME_SESSION:
                 break
             await asyncio.sleep(seconds)
             resume = resume or not self._replays  # whoever is in it has made it
             turn.answer = await self._claude.ask(turn, used, resume=resume)
-        if turn.answer.blames_memory and turn.context.text:
+        if turn.answer.follows is Follows.WITHOUT_MEMORY and turn.context.text:
             log.warning("the provider refuses this request, trying it without memory", reason=turn.answer.error)
             turn.context = Context("")
             if not resume:  # the refused question has begun that session
@@ -114,7 +114,7 @@ class ConversationAnswerer:
                 session = session if self._replays else used
             turn.answer = await self._claude.ask(turn, used, resume=resume)
         turn.session = session if resume or turn.answer.error is None else ""
-        if resume and (turn.answer.session_lost or turn.answer.session_busy):
+        if resume and turn.answer.follows in (Follows.NEW_SESSION, Follows.SAME_SESSION):
             log.warning("the session cannot be resumed, trying a new one", reason=turn.answer.error)
             fresh = str(uuid4())
             history = await keep_trying(lambda: self._queue.recent(turn.asked, self._contexts.tombstones(turn.task)))

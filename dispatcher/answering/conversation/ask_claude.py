@@ -20,7 +20,7 @@ from dispatcher.answering.hooks import beside_claude, claude_called, context_com
 from dispatcher.answering.results import said_at
 from dispatcher.answering.turn import TurnInProgress
 from dispatcher.claude.client import ClaudeCli, ClaudeRequest
-from dispatcher.claude.reply import Answer
+from dispatcher.claude.reply import Answer, Follows
 from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
@@ -165,7 +165,7 @@ class ClaudeCaller:
                 report = await stack.enter_async_context(reporting)
                 answer = await self._claude.ask(request, report)
             failed = answer.error is not None and not (
-                resume and answer.session_lost
+                resume and answer.follows is Follows.NEW_SESSION
             )  # else a new session is tried at once
             seconds = time.perf_counter() - began
             self._hooks.ask(claude_called, seconds=seconds, model=task.model, failed=failed)

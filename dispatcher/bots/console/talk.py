@@ -23,6 +23,7 @@ from shared.turns.records import MOST_TASK_BYTES, RecordRefused, dumps
 from shared.turns.signed.results import Result, signing_key
 from shared.wire import keys
 from shared.wire.client import COMMAND, open_async_redis, open_redis
+from shared.wire.ids import FROM_TERMINAL
 
 POLL_SECONDS = 0.1
 #: Who writes, as a task has it.
@@ -71,7 +72,7 @@ class ConsoleBot:
 
     def say(self, message: str, seconds: float) -> Result:
         """The verified answer. AnswerTimeout if none came, ForgedResult if only unsigned ones came, InvalidInput for a message that is too long."""
-        task_id = f"cli-{uuid4()}"
+        task_id = f"{FROM_TERMINAL}{uuid4()}"
         task = {"task_id": task_id, "message": message, "chat_id": self._chat_id, "user_id": USER}
         raw = dumps(task | {"submitted_at": datetime.now(UTC).isoformat()})
         if len(raw) > MOST_TASK_BYTES:

@@ -75,6 +75,7 @@ UNATTENDED = later(
     "No dispatcher is running at the moment, so the answer is delayed. Your message is stored and will be answered. If it takes hours, "
     "tell my owner that the dispatcher is not running."
 )
+HELD = later("I cannot answer yet: {reason}. Your message is stored, and I answer it by myself as soon as I can.")
 NO_ANSWER = later("No answer came within two days, so I have stopped waiting for it. Please ask again.")
 EMPTY_ANSWER = later("The answer was empty. Please rephrase your message.")
 NOT_SHOWN = later("Telegram refused part of this answer, so it cannot be shown here.")
@@ -94,13 +95,14 @@ class Job:
     record: Waiting
     result: bytes | None = None  # signed
     junk: bool = False  # an unsigned result is in its place
-    unattended: bool = False  # no dispatcher is running to take it, which its chat does not know yet
+    notice: str = ""  # why the answer comes later, which its chat does not know yet
     drafted: bool = False  # it is shown as a draft, so it has no placeholder yet
 
 
 class Delivery:
     def __init__(self, core: BotCore) -> None:
         self._telegram, self._state, self._allowed = core.telegram, core.state, core.allowed
+        self._zone = core.settings.timezone
         self._keyboards, self._files, self._marks = Keyboards(core), core.media, core.state.marks
         self._secret = core.secret
         # None: answers are shown only when they are complete
@@ -147,25 +149,36 @@ class Delivery:
         results, junk = await self._state.answers.results(list(open_ones))
         if self._partials:
             self._partials.follow(open_ones, results.keys())
-        unattended = await self._unattended({name: one for name, one in open_ones.items() if name not in results})
+        notices = await self._notices({name: one for name, one in open_ones.items() if name not in results})
         work: dict[int, list[Job]] = {}
         for name, record in waiting.items():
-            job = Job(name, record, results.get(name), name in junk, name in unattended, self._drafted(record))
+            job = Job(name, record, results.get(name), name in junk, notices.get(name, ""), self._drafted(record))
             if record.target not in busy and _due(job):
                 work.setdefault(record.target, []).append(job)
         if not self._closing.is_set():
             for chat, jobs in work.items():
                 self._start(chat, self._serve(jobs))
 
-    async def _unattended(self, waiting: dict[str, Waiting]) -> set[str]:
-        """Tasks whose chat should be told that no dispatcher is running."""
-        long = time.time() - UNATTENDED_SECONDS
-        long_ago = {name: one for name, one in waiting.items() if one.at < long and not one.unattended}
-        names = {name for name, one in long_ago.items() if one.placeholder is not None or self._drafted(one)}
-        if not names or time.monotonic() - self._attendance_at < ATTENDANCE_SECONDS:
-            return set()
+    async def _notices(self, waiting: dict[str, Waiting]) -> dict[str, str]:
+        """Task → why its answer comes later, which its chat should be told: no dispatcher is running, or (once in a chat) questions are held."""
+        shown = {name: one for name, one in waiting.items() if one.placeholder is not None or self._drafted(one)}
+        untold = {name: one for name, one in shown.items() if not one.unattended}
+        if not untold or time.monotonic() - self._attendance_at < ATTENDANCE_SECONDS:
+            return {}
         self._attendance_at = time.monotonic()
-        return await self._state.queue.unattended(names)
+        long_ago, told = time.time() - UNATTENDED_SECONDS, {one.chat for one in shown.values() if one.unattended}
+        unattended = await self._state.queue.unattended({name for name, one in untold.items() if one.at < long_ago})
+        holds, notices = await self._state.queue.holds(), dict[str, str]()
+        for name, record in untold.items():
+            with speaking(record.language):
+                if name in unattended:
+                    notices[name] = tr(UNATTENDED)
+                elif (
+                    (hold := holds.get(record.chat) or holds.get("")) and not record.command and record.chat not in told
+                ):
+                    told.add(record.chat)
+                    notices[name] = tr(HELD).format(reason=hold.reason(self._zone))
+        return notices
 
     def _drafted(self, record: Waiting) -> bool:
         return self._partials is not None and self._partials.drafts(record)
@@ -233,10 +246,10 @@ class Delivery:
             log.warning("no answer came for two days", task=job.name)
             await self._show(job, plain_parts(tr(NO_ANSWER)))
         else:  # not the answer yet
-            if job.unattended or (job.junk and record.placeholder is not None and not record.warned):
-                told = tr(UNATTENDED if job.unattended else UNSIGNED)
-                message = await self._edit(record, MessagePart(told), self._keyboards.stop(job.name, record))
-                unattended, warned = job.unattended or record.unattended, not job.unattended or record.warned
+            if job.notice or (job.junk and record.placeholder is not None and not record.warned):
+                told = MessagePart(job.notice or tr(UNSIGNED))
+                message = await self._edit(record, told, self._keyboards.stop(job.name, record))
+                unattended, warned = bool(job.notice) or record.unattended, not job.notice or record.warned
                 record = replace(record, placeholder=message, unattended=unattended, warned=warned)
                 await self._note(job.name, record)
             else:
@@ -378,7 +391,7 @@ def _due(job: Job) -> bool:
     record = job.record
     needs_placeholder = record.placeholder is None and record.parts_sent == 0 and not job.drafted
     needs_warning = job.junk and not record.warned
-    ready = record.text is not None or job.result is not None or job.unattended
+    ready = record.text is not None or job.result is not None or bool(job.notice)
     return ready or needs_placeholder or needs_warning or _expired(record)
 
 

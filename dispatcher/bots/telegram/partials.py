@@ -100,6 +100,11 @@ class _Followed:
     plain: bool = False  # Telegram refused its formatting
 
     @property
+    def has_news(self) -> bool:
+        """Where the chat was told that the answer comes later, only words replace that."""
+        return self.partial is not None and (bool(self.partial.text) or not self.record.unattended)
+
+    @property
     def now(self) -> tuple[str, str]:
         """Its text so far, and the line about what is being done."""
         with speaking(self.record.language):
@@ -225,7 +230,7 @@ class Partials:
         return [
             one
             for one in self._followed.values()
-            if (one.partial or (self.drafts(one.record) and firsts[one.record.target] == one.name))
+            if (one.has_news or (self.drafts(one.record) and firsts[one.record.target] == one.name))
             and (one.shown != one.now or (self.drafts(one.record) and now - one.shown_at > DRAFT_SECONDS))
         ]
 

@@ -7,6 +7,7 @@ the outbox, notices) wait there too, with their text: so they survive a crash an
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
@@ -19,6 +20,7 @@ from redis.asyncio import Redis
 
 from dispatcher.bots.answers import Answers
 from dispatcher.queue.scripts import script_text
+from dispatcher.queue.state import Hold, holds_of
 from shared.config.settings import Settings
 from shared.system.formats import refuse_newer_redis
 from shared.text.translations import language_of, later, speaking, tr
@@ -60,7 +62,7 @@ class Waiting:
     reply_to: int | None = None
     placeholder: int | None = None  # message that the answer will replace; NO_ID if it was sent and has no known id
     warned: bool | None = None  # the placeholder says that an unsigned result came
-    unattended: bool | None = None  # the placeholder says that no dispatcher is running
+    unattended: bool | None = None  # the placeholder says why the answer comes later
     parts_sent: int = 0
     files_sent: int | None = None
     text: str | None = None
@@ -170,6 +172,11 @@ class Queue(_InRedis):
         if (await self.dispatchers())[0]:
             return set()
         return {task.task_id for _, task in await self.queued()} & task_ids
+
+    async def holds(self) -> dict[str, Hold]:
+        """Chat id, "" for all chats → why its questions wait now."""
+        found = holds_of(await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.HOLDS)))
+        return {chat: one for chat, one in found.items() if one.next_try > time.time()}
 
     async def last_night(self) -> bytes | None:
         return cast(bytes | None, await self._redis.get(keys.NIGHT_LAST))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from datetime import time as clock
 from pathlib import Path
@@ -16,6 +17,7 @@ from dispatcher.health.checks.night import LOOK_AT_NIGHT
 from dispatcher.health.findings import Check, Finding, Setup, ok, warning
 from dispatcher.health.nights import STALE_HOURS, nights_of
 from dispatcher.queue.admission import chats_let_in
+from dispatcher.queue.state import read_holds
 from shared.system import formats
 from shared.text.dates.calendar_days import instant
 from shared.text.format import time_text
@@ -59,6 +61,13 @@ def check_answers(setup: Setup) -> Finding:
     """Claude has not given errors only."""
     client: Any = setup.redis
     times, zone = errors_since(client.hmget(keys.CLAUDE_ERRORS, ["first", "last"])), setup.settings.timezone
+    if hold := read_holds(setup.redis).get(""):
+        since, reason = time_text(hold.since, zone), hold.reason(zone)
+        waits = warning(
+            f"Questions wait since {since}, because Claude says: {reason}. They are answered by themselves as soon as it answers again.",
+            "Check hmem doctor (claude, login) as the dispatcher's user.",
+        )
+        return replace(waits, cause=hold.why)
     if times is None:
         return ok("Claude answers, as far as messages have shown.")
     first, last = (time_text(one, zone) for one in times)

@@ -13,12 +13,16 @@ from typing import Any
 
 import orjson
 from packaging.version import Version
+from redis import RedisError
 
 from dispatcher.claude.environment import cli_environment, find_cli
+from dispatcher.claude.reply import LOGIN_ENDED, NO_LOGIN_READ
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, skipped
+from dispatcher.queue.state import Hold, read_holds
 from shared.config.packages import TESTED_CLAUDE, how_to_get_claude
 from shared.errors import ClaudeUnavailable
 from shared.system.processes import last_line, run_bounded
+from shared.text.format import time_text
 
 #: The oldest version that was tested.
 OLDEST_CLAUDE = "2.1.197"
@@ -71,6 +75,9 @@ def check_login(setup: Setup) -> Finding:
     login = login if isinstance(login, dict) else {}
     if login.get("loggedIn") is True:
         way = login.get("apiKeySource") or login.get("authMethod") or "unknown"
+        with suppress(RedisError):
+            if (hold := read_holds(setup.redis).get("")) and hold.why in _NOT_USED:
+                return _login_not_used(setup, way, hold)
         return ok(f"The Claude CLI is logged in (by {way}); the provider was not asked.")
     home = cli_environment(setup.settings).get("HOME", "")
     if login.get("loggedIn") is False:
@@ -84,6 +91,25 @@ def check_login(setup: Setup) -> Finding:
         f"This Claude CLI does not report whether it is logged in ({last_line(done)[:200]}).",
         "Try it: echo hello | claude -p",
     )
+
+
+def _login_not_used(setup: Setup, way: str, hold: Hold) -> Finding:
+    """The CLI says that it is logged in, and has answered a question with an error of its login."""
+    version = _run(setup, "--version").stdout.split(" ")[0].strip()
+    since = time_text(hold.since, setup.settings.timezone)
+    return problem(
+        Fault.CLAUDE_LOGIN,
+        f"The Claude CLI {version} says that it is logged in (by {way}), but since {since} questions wait: {_NOT_USED[hold.why]}.",
+        "Log in again as the dispatcher's user. If that does not help, give the dispatcher ANTHROPIC_API_KEY, or the CLAUDE_CODE_OAUTH_TOKEN that "
+        f"`claude setup-token` prints, or install the tested version ({how_to_get_claude()}).",
+    )
+
+
+#: What it means when questions are refused although there is a login.
+_NOT_USED = {
+    NO_LOGIN_READ: 'with -p it answers "Not logged in", as a version does that reads no login there (--bare as its default)',
+    LOGIN_ENDED: "the provider does not accept this login any more",
+}
 
 
 def _run(setup: Setup, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -6,7 +6,8 @@ from typing import cast
 
 from dispatcher.health.findings import Fault, Finding, Setup, of_error, ok, problem, warning
 from dispatcher.queue.admission import chats_let_in
-from dispatcher.queue.state import queue_error, read_queue
+from dispatcher.queue.state import queue_error, read_holds, read_queue
+from shared.text.format import time_text
 from shared.turns.message_origin import is_group
 from shared.wire import keys
 from shared.wire.ids import MAIN_BOT
@@ -18,6 +19,12 @@ def check_dispatcher(setup: Setup) -> Finding:
     state = read_queue(setup.redis, setup.now())
     if error := queue_error(setup.redis, state):
         return of_error(error)
+    if hold := next(iter(read_holds(setup.redis).values()), None):
+        zone = setup.settings.timezone
+        return warning(
+            f"The dispatcher runs, but questions wait since {time_text(hold.since, zone)}: {hold.reason(zone)}; {state.waiting}.",
+            "They are answered by themselves as soon as Claude answers. Check login and account (hmem doctor, claude).",
+        )
     sentence = (
         f"The dispatcher runs: {', '.join(state.dispatchers)}; {state.waiting}, {state.answering} are being answered."
     )

@@ -1,8 +1,11 @@
 -- Take a task whose chat is not being answered: of such chats the least recently served one, never served ones first; within a chat the
 -- first. Atomic: a task is queued or in flight, never neither. Tasks stay in one list, from which the bot can remove them.
 -- KEYS  1 hcli:tasks   2 hcli:mem:busy   3 hcli:mem:inflight:<worker>   4 hcli:mem:workers   5 hcli:mem:served   6 hcli:mem:lease:<worker>
+--       7 hcli:mem:holds
 -- ARGV  1 claim token "<worker>:<number>", unique to this claim   2 worker   3 tasks that the worker runs now   4 prefix of the attempt keys
 --       5 deaths from which a task runs alone   6 chats stored in hcli:mem:served   7 seconds of a lease   8 bytes of the largest task
+--       9 now  10 names of commands that are answered while questions are held (postpone.lua), each between blanks
+--       11 how ids of tasks begin that never wait with the others
 -- Returns {task, chat, "1" if it must run alone}; nil if there is none; 0 if the next one must run alone and the worker is not idle.
 -- Called again with the same token (the reply was lost), it returns the same task.
 -- A task without a chat is taken without a lock: Python dead-letters it. The same applies to the rest of one that was too large (large_tasks.lua, ahead of this).
@@ -53,6 +56,24 @@ local function served(chat)
   return type(number) == 'string' and tonumber(number) or nil
 end
 
+-- Whether a task waits with the questions of its chat, or of all chats.
+local some_held, now = redis.pcall('HLEN', KEYS[7]) ~= 0, tonumber(ARGV[9])
+local function waits(raw, chat)
+  if not some_held then return false end
+  local later = false
+  for _, name in ipairs({'', chat}) do
+    local kept = redis.pcall('HGET', KEYS[7], name)
+    local read, hold = pcall(cjson.decode, type(kept) == 'string' and kept or '')
+    later = later or (read and type(hold) == 'table' and (tonumber(hold.next) or 0) > now)
+  end
+  if not later then return false end
+  local ok, task = pcall(cjson.decode, raw)
+  local message = ok and type(task) == 'table' and type(task.message) == 'string' and task.message or ''
+  if message ~= '' and string.find(tostring(task.task_id), ARGV[11], 1, true) == 1 then return false end
+  local name = string.match(message, '^%s*/(%a+)')
+  return not (name and string.find(ARGV[10], ' ' .. string.lower(name) .. ' ', 1, true))
+end
+
 -- Cut the head without reading it, if it is certainly too large. Redis cannot report the size of one entry, and reading 100 MB here takes a second;
 -- it can report the size of the first node times the number of nodes, and there are at most as many nodes as entries.
 local function cut_large_head(most)
@@ -79,7 +100,7 @@ local function chosen()
       raw = cut_at(KEYS[1], first + place - 1, raw, most)
       local chat = chat_of(raw)
       if chat == '' then return raw, chat end
-      if not seen[chat] then
+      if not seen[chat] and not waits(raw, chat) then
         seen[chat] = true
         local number = served(chat)
         local better = not number or not best or number < best.number

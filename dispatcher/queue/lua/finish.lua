@@ -2,7 +2,7 @@
 -- KEYS  1 hcli:mem:inflight:<worker>  2 hcli:mem:busy  3 hcli:mem:done:<task>  4 hcli:memory:<task>:user  5 hcli:memory:<task>:asst
 --       6 hcli:session_history:<chat>  7 hcli:session_size:<chat>  8 hcli:session:<chat>  9 hcli:mem:unconsolidated:<chat>
 --       10 hcli:results:<task>  11 hcli:mem:dead  12 hcli:mem:attempts:<task>  13 hcli:mem:spent:<chat>  14 hcli:mem:chats
---       15 hcli:mem:tags  16 hcli:mem:why:<chat>  17 hcli:memory:<corrected task>:user
+--       15 hcli:mem:tags  16 hcli:mem:why:<chat>  17 hcli:memory:<corrected task>:user  18 hcli:mem:holds
 -- ARGV  1 claim token  2 chat (its lock)  3 JSON: {user, asst, history, size, counters, digest, session_was, session, session_ttl, turn_ids, dead,
 --       history_ttl, history_length, done_ttl, unconsolidated_length, dead_length, result, result_ttl, chat, tokens,
 --       spent_ttl, tags, partial (its key, which is removed), why, why_kept (how many, for how long, those from when on), forget, session_cost, existing_turns, corrected}; "" = absent; counters: list of {key, ttl in seconds, increments: [[field, number]…]}; forget: the conversation so far is not to be replayed;
@@ -34,6 +34,7 @@ if unjudged then return unjudged end
 if e.user ~= '' then redis.call('SET', KEYS[4], e.user) end
 if e.asst ~= '' then redis.call('SET', KEYS[5], e.asst) end
 if e.corrected ~= '' then redis.call('SET', KEYS[17], e.corrected) end
+if e.asst ~= '' then redis.pcall('HDEL', KEYS[18], '', ARGV[2]) end -- Claude answers: no question is held any more
 if not stays then redis.call('SET', KEYS[10], e.result, 'EX', e.result_ttl) end
 redis.call('SET', KEYS[3], e.digest, 'EX', e.done_ttl)
 redis.call('DEL', KEYS[12])

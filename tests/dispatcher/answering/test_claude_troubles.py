@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.support.day.health import looks
+from tests.support.day.telegram_bot import Stage, staged, wait_until
 from tests.support.machine import wait_for
 from tests.support.world import STAND_IN, World
 
-#: A CLI that meets one trouble at each call, from a file, and is the stand-in when there are none left.
+#: A CLI that meets one trouble at each call (or the first at all, if it "lasts"), from a file, and is the stand-in when there are none left.
 TROUBLED = f"""#!{sys.executable}
 import json, os, pathlib, sys
 troubles = pathlib.Path(os.environ["TROUBLES"])
 left = json.loads(troubles.read_text())
 if "-p" not in sys.argv or not left:
     os.execv(sys.executable, [sys.executable, {str(STAND_IN)!r}, *sys.argv[1:]])
-troubles.write_text(json.dumps(left[1:]))
+troubles.write_text(json.dumps(left if left[0].get("lasts") else left[1:]))
 if "output" in left[0] and "--session-id" in sys.argv:  # it has asked, so the session exists
     sys.path.insert(0, {str(STAND_IN.parent)!r})
     import stand_in_claude
@@ -28,24 +34,44 @@ print(left[0].get("errors", ""), file=sys.stderr)
 sys.exit(1)
 """
 BUSY = {"errors": "Error: Session ID 6f1e1c9e-53a1-4a51-9d05-30f1a4c3b1a7 is already in use."}
-NOT_PAID = {"output": json.dumps({
-    "type": "result", "is_error": True, "api_error_status": 400,
-    "result": "API Error: 400 Third-party apps now draw from your extra usage, not your plan limits.",
-})}  # fmt: skip
+
+
+def refused(status: int, words: str, **more: Any) -> dict[str, Any]:
+    record = {"type": "result", "is_error": True, "api_error_status": status, "result": words}
+    return {"output": json.dumps(record), **more}
+
+
+NOT_PAID = refused(400, "API Error: 400 Third-party apps now draw from your extra usage, not your plan limits.")
+ENDED = refused(401, "Failed to authenticate. API Error: 401 OAuth token has expired.", lasts=True)
+
+
+def trouble(world: World, *troubles: dict[str, Any]) -> None:
+    Path(world.environment["TROUBLES"]).write_text(json.dumps(troubles))
+
+
+def with_troubles(world: World) -> World:
+    program, troubles = world.root / "troubled-claude", world.root / "troubles"
+    program.write_text(TROUBLED)
+    program.chmod(0o755)
+    world.environment |= {"CLAUDE_BIN": str(program), "CLAUDE_ENV": "TROUBLES", "TROUBLES": str(troubles)}
+    trouble(world)
+    return world
 
 
 @pytest.fixture
 def troubled(light: World) -> World:
-    program, troubles = light.root / "troubled-claude", light.root / "troubles"
-    program.write_text(TROUBLED)
-    program.chmod(0o755)
-    troubles.write_text("[]")
-    light.environment |= {"CLAUDE_BIN": str(program), "CLAUDE_ENV": "TROUBLES", "TROUBLES": str(troubles)}
-    return light
+    return with_troubles(light)
 
 
-def answer(world: World, task: str, message: str, *troubles: dict[str, str]) -> str:
-    Path(world.environment["TROUBLES"]).write_text(json.dumps(troubles))
+@pytest.fixture
+def stage(redis_url: str, tmp_path: Path) -> Iterator[Stage]:
+    with staged(redis_url, tmp_path) as made:
+        with_troubles(made.world)
+        yield made
+
+
+def answer(world: World, task: str, message: str, *troubles: dict[str, Any]) -> str:
+    trouble(world, *troubles)
     world.enqueue(task, message)
     wait_for(lambda: world.redis.exists(f"hcli:results:{task}"), "the answer")
     return str(json.loads(world.redis.get(f"hcli:results:{task}") or b"")["output"])
@@ -71,3 +97,124 @@ def test_a_busy_session_is_waited_for_and_a_memory_that_the_provider_refuses_is_
         assert "stand-in" in answer(troubled, "t6", "And the dog?")
     finally:
         dispatcher.stop()
+
+
+POISONED = refused(
+    400,
+    'API Error: 400 {"message":"The request body is not valid JSON: no low surrogate in string: line 1 column 2906"}',
+)
+
+
+def test_a_poisoned_conversation_goes_on_in_a_new_session_that_knows_it(troubled: World) -> None:
+    dispatcher = troubled.start_dispatcher()
+    try:
+        answer(troubled, "t1", "My boat is called Pelican.")
+        session = troubled.redis.get("hcli:session:9912")
+        said = answer(troubled, "t2", "And my plane?", POISONED)
+        assert "My boat is called Pelican." in said, "the stand-in says what it was given"
+        assert troubled.redis.get("hcli:session:9912") not in (session, None)
+    finally:
+        dispatcher.stop()
+
+
+# Questions that wait.
+
+
+def held(world: World) -> dict[str, Any]:
+    """Why questions of all chats wait."""
+    return dict(json.loads(world.redis.hget("hcli:mem:holds", "") or b"{}"))
+
+
+def try_now(world: World) -> None:
+    """As if the time of the next try had come."""
+    for chat, raw in world.redis.hgetall("hcli:mem:holds").items():
+        world.redis.hset("hcli:mem:holds", chat, json.dumps(json.loads(raw) | {"next": time.time() - 1}))
+
+
+def sees(stage: Stage, chat: int, words: str) -> None:
+    wait_until(lambda: words in str(stage.api.texts(chat)), lambda: f"{words!r} in {stage.api.texts(chat)}")
+
+
+def all_wait(world: World, questions: int) -> bool:
+    """So many are in the queue, and nobody holds one."""
+    return world.redis.llen("hcli:tasks") == questions and not world.redis.hlen("hcli:mem:busy")
+
+
+def test_questions_wait_for_the_login_and_are_answered_each_once_and_in_order(stage: Stage) -> None:
+    world, chats = stage.world, [stage.new_chat() for _ in range(3)]
+    trouble(world, ENDED)
+    stage.bot()
+    for number, chat in enumerate((chats[0], chats[0], chats[1], chats[0], chats[2]), 1):
+        stage.api.say(chat, f"question {number}")
+        wait_for(lambda: len(stage.queued()) == number, "the question in the queue")  # noqa: B023
+    dying = world.start_dispatcher(HMEM_CRASH_AT="answering:postponed")
+    assert dying.process.wait(timeout=60) == -signal.SIGKILL
+    for _ in range(2):
+        world.start_dispatcher()
+    wait_for(lambda: all_wait(world, 5) and held(world).get("next", 0) > time.time(), "all to wait")
+    since = held(world)["since"]
+    for chat in chats:
+        sees(stage, chat, "I cannot answer yet: I am not logged in")
+    assert sum("I answer it by myself" in text for text in stage.api.texts(chats[0])) == 1, "a chat is told once"
+    assert not stage.redis.keys("hcli:memory:*")
+    assert not stage.redis.keys("hcli:results:*")
+    stage.api.say(chats[1], "/timezone")
+    wait_for(
+        lambda: len(stage.api.texts(chats[1])) == 2 and "…" not in stage.api.texts(chats[1]), "the command's answer"
+    )
+    try_now(world)
+    wait_for(lambda: all_wait(world, 5) and held(world)["next"] > time.time(), "a try in vain")
+    assert held(world)["since"] == since
+    login = looks(world, "dispatcher")
+    assert login.state == "warning"
+    assert "I am not logged in any more" in login.sentence
+    trouble(world)
+    try_now(world)
+    stage.quiet()
+    assert not stage.redis.exists("hcli:mem:holds")
+    asked = [json.loads(raw)["content"] for raw in stage.redis.lrange(f"hcli:session_history:{chats[0]}", 0, -1)]
+    assert [one for one in asked if one.startswith("question")] == ["question 1", "question 2", "question 4"]
+    for chat in chats:
+        assert not [text for text in stage.api.texts(chat) if "Sorry" in text or text == "…"]
+    assert len(stage.redis.keys("hcli:memory:*:asst")) == 5
+
+
+def test_a_limit_is_waited_for_until_its_hour_and_who_waits_may_cancel(stage: Stage) -> None:
+    world, chat = stage.world, stage.new_chat()
+    ends = time.time() // 60 * 60 + 2 * 3600
+    hour = time.strftime("%I:%M%p", time.gmtime(ends)).lstrip("0").lower()
+    trouble(world, refused(429, f"You've hit your limit · resets {hour} (UTC)", lasts=True))
+    stage.bot()
+    world.start_dispatcher()
+    stage.api.say(chat, "question 1")
+    told = time.strftime("I am over my usage limit until %Y-%m-%d %H:%M (UTC)", time.gmtime(ends))
+    sees(stage, chat, told)
+    assert held(world)["next"] == pytest.approx(ends, abs=120)
+    stage.api.say(chat, "/cancel")
+    sees(stage, chat, "Cancelled.")
+    stage.quiet()
+    assert not stage.queued()
+    long = {"submitted_at": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(time.time() - 11 * 3600))}
+    try_now(world)
+    assert "over my usage limit" in answer_of(world, "old", **long), "twelve hours are enough"
+
+
+def answer_of(world: World, task: str, **more: Any) -> str:
+    world.enqueue(task, "question", **more)
+    wait_for(lambda: world.redis.exists(f"hcli:results:{task}"), "the answer")
+    return str(json.loads(world.redis.get(f"hcli:results:{task}") or b"")["output"])
+
+
+def test_a_service_that_is_overloaded_holds_one_chat_only(troubled: World) -> None:
+    trouble(troubled, refused(529, "API Error: 529 Overloaded."))
+    dispatcher = troubled.start_dispatcher()
+    try:
+        troubled.enqueue("t1", "question 1")
+        wait_for(lambda: troubled.redis.exists("hcli:mem:holds"), "it to wait")
+        assert "stand-in" in answer_of(troubled, "t2", chat_id=77)
+        assert troubled.redis.hkeys("hcli:mem:holds") == [b"9912"]
+        try_now(troubled)
+        wait_for(lambda: troubled.redis.exists("hcli:results:t1"), "the answer")
+        assert not troubled.redis.exists("hcli:mem:holds")
+    finally:
+        dispatcher.stop(signal.SIGTERM)

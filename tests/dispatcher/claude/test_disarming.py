@@ -17,7 +17,7 @@ import pytest
 from dispatcher.claude import client as claude
 from dispatcher.claude import environment
 from dispatcher.claude.client import Answer, ClaudeCli, ClaudeRequest, as_plain_text, built_in_tools
-from dispatcher.claude.reply import spent
+from dispatcher.claude.reply import Follows, spent
 from tests.servers.faulty_api import Fault, FaultyApi
 from tests.servers.messages_api import MessagesApi
 from tests.support.world import BINARIES, REPOSITORY, World
@@ -216,7 +216,7 @@ def test_sentences_numbers_and_lists_are_left_as_they_are() -> None:
 def test_an_empty_message_and_a_session_that_is_none_start_nothing(host: Host) -> None:
     empty, odd = host.ask(host.question(" \n "), host.question("hello", "--dangerously-skip-permissions"))
     assert empty.error == "the message is empty"
-    assert odd.session_lost
+    assert odd.follows is Follows.NEW_SESSION
     assert host.api.requests == []
 
 
@@ -304,7 +304,7 @@ def test_a_fault_of_the_service_in_plain_words(host: Host, fault: Fault, words: 
     assert words in answer.error
     assert advice in answer.advice
     assert not set("!·") & set(answer.error + answer.advice)
-    assert answer.session_lost is lost
+    assert (answer.follows is Follows.NEW_SESSION) is lost
 
 
 @pytest.mark.slow
@@ -320,10 +320,10 @@ def test_a_session_outlives_a_limit_and_its_cost_adds_up(host: Host) -> None:
         cost, total = spent(answer, total)
         costs.append(cost)
         assert (answer.error is not None) is (number == 2)
-        assert not answer.session_lost
+        assert answer.follows is not Follows.NEW_SESSION
     assert costs == pytest.approx([costs[0], costs[0], 0.0, costs[0]])
     assert costs[0] > 0
     assert total == pytest.approx(3 * costs[0])
     assert "My boat is blue." in json.dumps(host.api.requests[-1]["messages"])
     (gone,) = host.ask(host.question("hello", str(uuid4())))
-    assert gone.session_lost
+    assert gone.follows is Follows.NEW_SESSION

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from dispatcher.claude.process import Ended
-from dispatcher.claude.reply import Answer, read_answer, spent
+from dispatcher.claude.reply import Answer, Follows, read_answer, spent
 
 SESSION = "6f1e1c9e-53a1-4a51-9d05-30f1a4c3b1a7"
 
@@ -29,7 +30,7 @@ def read(output: bytes, exit_code: int = 0, errors: bytes = b"", *, resumed: boo
 
 def test_an_answer() -> None:
     answer = read(printed())
-    assert (answer.text, answer.error, answer.session_lost) == ("All right.", None, False)
+    assert (answer.text, answer.error, answer.follows) == ("All right.", None, Follows.NOTHING)
     assert answer.usage == {
         "input_tokens": 10, "output_tokens": 5, "cache_read": 7, "duration_ms": 120, "num_turns": 1, "cost_usd": 0.00014,
         "model": "claude-opus-5-5",
@@ -81,30 +82,55 @@ def test_what_no_database_takes_is_replaced_and_nothing_of_our_disarming_stays()
 LIMIT = "You've hit your 5-hour limit · resets 9:20am (UTC)"
 
 
-@pytest.mark.parametrize(("status", "own_words", "told", "advice", "lost"), [
-    (429, LIMIT, "I am over my usage limit until 9:20am (UTC)", "later", False),
-    (429, "You've hit your weekly limit · resets Nov 25, 9am (UTC)", "limit until Nov 25, 9am (UTC)", "later", False),
-    (429, "API Error: Request rejected (429) · This request would exceed…", "I am getting too many requests", "minutes", False),
-    (529, "API Error: 529 Overloaded. … check your inference gateway (10.0.0.7).", "overloaded", "minutes", False),
-    (401, "Invalid API key · Fix external API key", "log me in again", "owner", False),
-    (401, "Failed to authenticate. API Error: 401 OAuth token has expired.", "log me in again", "owner", False),
-    (403, "Your account does not have access to Claude. Please login again", "log me in again", "owner", False),
-    (None, "Not logged in · Please run /login", "log me in again", "owner", False),
-    (None, "API Error: Connection dropped (ECONNRESET).", "cannot be reached", "minutes", False),
-    (None, "API Error: Unable to connect to API (ECONNRESET)", "cannot be reached", "minutes", False),
-    (None, f"No conversation found with session ID: {SESSION}", "reported an error", "again", True),
-    (400, "API Error: 400 invalid request: no low surrogate in string: line 1 column 2906", "refused the request", "phrase", True),
+ALL, CHAT, NEW, NOTHING = Follows.ALL_WAIT, Follows.CHAT_WAITS, Follows.NEW_SESSION, Follows.NOTHING
+
+
+@pytest.mark.parametrize(("status", "own_words", "told", "advice", "follows"), [
+    (429, LIMIT, "I am over my usage limit until 9:20am (UTC)", "later", ALL),
+    (429, "You've hit your weekly limit · resets Nov 25, 9am (UTC)", "limit until Nov 25, 9am (UTC)", "later", ALL),
+    (429, "You've hit your org's monthly spend limit · your weekly limit resets 3pm (UTC)", "limit until 3pm", "later", ALL),
+    (429, "Weekly limit reached ∙ resets 10am (Asia/Seoul) · /upgrade to Max", "limit until 10am (Asia/Seoul)", "later", ALL),
+    (400, "Credit balance is too low", "no credit left", "owner", ALL),
+    (429, "API Error: Request rejected (429) · This request would exceed…", "I am getting too many requests", "minutes", CHAT),
+    (529, "API Error: 529 Overloaded. … check your inference gateway (10.0.0.7).", "overloaded", "minutes", CHAT),
+    (401, "Invalid API key · Fix external API key", "log me in again", "owner", ALL),
+    (401, "Failed to authenticate. API Error: 401 OAuth token has expired.", "log me in again", "owner", ALL),
+    (403, "Your account does not have access to Claude. Please login again", "log me in again", "owner", ALL),
+    (None, "Not logged in · Please run /login", "my owner has to log me in", "owner", ALL),
+    (None, "API Error: Connection dropped (ECONNRESET).", "cannot be reached", "minutes", CHAT),
+    (None, "API Error: Unable to connect to API (ECONNRESET)", "cannot be reached", "minutes", CHAT),
+    (None, f"No conversation found with session ID: {SESSION}", "is gone", "again", NEW),
+    (400, "API Error: 400 invalid request: no low surrogate in string: line 1 column 2906", "is damaged", "phrase", NEW),
+    (400, "API Error: 400 messages.3: `tool_use` ids were found without `tool_result` blocks immediately after: t", "is damaged", "phrase", NEW),
+    (404, "There's an issue with the selected model (x).", "choose another one", "owner", NOTHING),
 ])  # fmt: skip
-def test_a_fault_is_told_in_plain_words_and_costs_the_session_only_where_it_must(
-    status: int | None, own_words: str, told: str, advice: str, lost: bool
+def test_a_fault_is_told_in_plain_words_and_what_follows_is_what_helps(
+    status: int | None, own_words: str, told: str, advice: str, follows: Follows
 ) -> None:
     answer = read(printed(is_error=True, result=own_words, api_error_status=status), 1)
     assert answer.error is not None
     assert told in answer.error
     assert advice in answer.advice
-    assert answer.session_lost is lost
+    assert answer.follows is follows
     assert not set("!·") & set(answer.error + answer.advice)
     assert "10.0.0.7" not in answer.error
+
+
+@pytest.mark.parametrize(("named", "ends"), [
+    ("4pm (Europe/Berlin)", "2026-11-29T15:00+00:00"),
+    ("2:30am (Asia/Calcutta)", "2026-11-29T21:00+00:00"),
+    ("Dec 5, 9:59am (UTC)", "2026-12-05T09:59+00:00"),
+    ("2pm (UTC)", None),  # that was a minute ago
+    ("3pm (Mars)", None),
+    ("soon", None),
+])  # fmt: skip
+def test_when_a_limit_ends(named: str, ends: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = datetime.fromisoformat("2026-11-29T14:01+00:00").timestamp()
+    monkeypatch.setattr("dispatcher.claude.reply.time.time", lambda: now)
+    resets = read(
+        printed(is_error=True, result=f"You've hit your limit · resets {named}", api_error_status=429), 1
+    ).resets
+    assert resets == (datetime.fromisoformat(ends).timestamp() if ends else None)
 
 
 @pytest.mark.parametrize("own_words", [
@@ -112,18 +138,18 @@ def test_a_fault_is_told_in_plain_words_and_costs_the_session_only_where_it_must
 ])  # fmt: skip
 def test_what_the_account_does_not_pay_for_is_no_fault_of_message_or_session(own_words: str) -> None:
     answer = read(printed(is_error=True, result=own_words, api_error_status=400), 1)
-    assert (answer.blames_memory, answer.session_lost) == (True, False)
+    assert answer.follows is Follows.WITHOUT_MEMORY
     assert "owner" in answer.advice
 
 
 def test_a_session_that_another_cli_is_in_is_busy_and_not_lost() -> None:
     answer = read(b"", 1, f"Error: Session ID {SESSION} is already in use.".encode())
-    assert (answer.session_busy, answer.session_lost) == (True, False)
+    assert answer.follows is Follows.SAME_SESSION
 
 
 def test_an_answer_that_knows_nothing_of_the_conversation_counts_as_none() -> None:
     errors = f"No conversation found with session ID: {SESSION}".encode()
-    assert read(printed(), 0, errors, resumed=True).session_lost
+    assert read(printed(), 0, errors, resumed=True).follows is Follows.NEW_SESSION
     assert read(printed(), 0, errors).error is None
 
 

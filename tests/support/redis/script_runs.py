@@ -52,8 +52,13 @@ def begin(*before: str) -> ScriptRun:
 
 
 def claim(*before: str) -> ScriptRun:
-    given = ("w:1", "w", 0, "hcli:mem:attempts:", 3, 9, HOUR, 999)
+    given = ("w:1", "w", 0, "hcli:mem:attempts:", 3, 9, HOUR, 999, 50, " why ", "cli-")
     return of_dispatcher("queue/claim", *given, before=before)
+
+
+def postpone(*before: str, resets: str = "") -> ScriptRun:
+    given = ("w:1", CHAT, "", 50, resets, "why", 40, "s1", 60, 600, 9000)
+    return of_dispatcher("queue/postpone", *given, before=(BUSY, *before))
 
 
 def bury(*before: str, result: str = "apology") -> ScriptRun:
@@ -106,6 +111,11 @@ RUNS = [
     claim(IN_FLIGHT),
     claim(f"RPUSH hcli:tasks {LARGE}", QUEUED),
     claim("RPUSH hcli:tasks HUGE", QUEUED),
+    claim(QUEUED, "HSET hcli:mem:holds 9912 '{\"next\": 99}'"),
+    postpone(),
+    postpone(IN_FLIGHT, "SET hcli:session:9912 s1", "HSET hcli:mem:holds '' '{\"since\": 9, \"next\": 40}'"),
+    postpone(IN_FLIGHT, "SET hcli:mem:cancel:t1 1"),
+    postpone(IN_FLIGHT, resets="9999"),
     begin(),
     begin("SET hcli:mem:done:t1 d", "SET hcli:mem:attempts:t1 1", "SET hcli:mem:forgotten m"),
     begin("SET hcli:mem:cancel:t1 1", "SET hcli:results:t1 old", "SET hcli:memory:t1:user q"),

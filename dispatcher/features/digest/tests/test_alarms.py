@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from contextlib import closing, nullcontext
 from pathlib import Path
@@ -154,6 +155,18 @@ def test_claude_that_only_gives_errors(settings: Settings, client: Redis) -> Non
     client.delete("hcli:mem:claude")
     look(settings, client, NINE + MINUTE)
     assert look(settings, client, NINE + HOUR) == ["Well again: Claude answers, as far as messages have shown."]
+
+
+def test_questions_that_wait_are_one_alarm_which_says_why(settings: Settings, client: Redis) -> None:
+    why = "I am not logged in any more, and my owner has to log me in again"
+    client.hset("hcli:mem:holds", "", json.dumps({"since": NINE, "next": NINE + MINUTE, "why": why}))
+    (told,) = look(settings, client, NINE)
+    assert told.startswith(f"Alarm: questions wait since 2026-11-21 09:00, because Claude says: {why}.")
+    client.hset("hcli:mem:claude", mapping={"first": NINE, "last": NINE + HOUR})
+    assert [look(settings, client, NINE + minute * MINUTE) for minute in range(1, 60, 20)] == [[], [], []]
+    client.hset("hcli:mem:holds", "", json.dumps({"since": NINE, "next": NINE, "why": "pay me"}))
+    (told,) = look(settings, client, NINE + HOUR)
+    assert "pay me" not in told, "another program wrote that"
 
 
 def test_several_dispatchers_and_restarts_send_an_alarm_once(settings: Settings, client: Redis) -> None:
