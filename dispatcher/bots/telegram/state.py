@@ -7,7 +7,6 @@ the outbox, notices) wait there too, with their text: so they survive a crash an
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
@@ -20,7 +19,6 @@ from redis.asyncio import Redis
 
 from dispatcher.bots.answers import Answers
 from dispatcher.queue.scripts import script_text
-from dispatcher.queue.state import Hold, holds_of
 from shared.config.settings import Settings
 from shared.system.formats import refuse_newer_redis
 from shared.text.translations import language_of, later, speaking, tr
@@ -172,11 +170,6 @@ class Queue(_InRedis):
         if (await self.dispatchers())[0]:
             return set()
         return {task.task_id for _, task in await self.queued()} & task_ids
-
-    async def holds(self) -> dict[str, Hold]:
-        """Chat id, "" for all chats → why its questions wait now."""
-        found = holds_of(await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.HOLDS)))
-        return {chat: one for chat, one in found.items() if one.next_try > time.time()}
 
     async def last_night(self) -> bytes | None:
         return cast(bytes | None, await self._redis.get(keys.NIGHT_LAST))
