@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 from redis import Redis, RedisError
+from redis.asyncio import Redis as AsyncRedis
 
 from dispatcher.claude.reply import REASONS
 from dispatcher.queue.scripts import script_text
@@ -62,6 +63,12 @@ def holds_of(fields: Mapping[bytes, bytes]) -> dict[str, Hold]:
 def read_holds(client: Redis) -> dict[str, Hold]:
     """Chat id, "" for all chats → why and until when its questions wait."""
     return holds_of(cast(Any, client.hgetall(keys.HOLDS)))
+
+
+async def held_now(redis: AsyncRedis) -> dict[str, Hold]:
+    """Those whose next try has not come yet."""
+    found = holds_of(await cast(Awaitable[dict[bytes, bytes]], redis.hgetall(keys.HOLDS)))
+    return {chat: one for chat, one in found.items() if one.next_try > time.time()}
 
 
 @dataclass(frozen=True)

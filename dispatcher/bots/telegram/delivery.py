@@ -46,6 +46,7 @@ from dispatcher.bots.telegram.core import BotCore, Keyboards
 from dispatcher.bots.telegram.partials import PLACEHOLDER, Partials
 from dispatcher.bots.telegram.rendering import MessagePart, parts_of, plain_parts
 from dispatcher.bots.telegram.state import OUTBOX, Mark, Waiting
+from dispatcher.queue.state import held_now
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
 from shared.turns.media import HEARD_MARK, Media
@@ -102,7 +103,7 @@ class Job:
 class Delivery:
     def __init__(self, core: BotCore) -> None:
         self._telegram, self._state, self._allowed = core.telegram, core.state, core.allowed
-        self._zone = core.settings.timezone
+        self._zone, self._redis = core.settings.timezone, core.redis
         self._keyboards, self._files, self._marks = Keyboards(core), core.media, core.state.marks
         self._secret = core.secret
         # None: answers are shown only when they are complete
@@ -168,7 +169,7 @@ class Delivery:
         self._attendance_at = time.monotonic()
         long_ago, told = time.time() - UNATTENDED_SECONDS, {one.chat for one in shown.values() if one.unattended}
         unattended = await self._state.queue.unattended({name for name, one in untold.items() if one.at < long_ago})
-        holds, notices = await self._state.queue.holds(), dict[str, str]()
+        holds, notices = await held_now(self._redis), dict[str, str]()
         for name, record in untold.items():
             with speaking(record.language):
                 if name in unattended:
