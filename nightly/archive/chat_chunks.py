@@ -9,11 +9,10 @@ who does it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import orjson
@@ -23,7 +22,6 @@ from nightly.archive.segments import RESTORE, RawRecord
 from nightly.archive.tables.tables import Place
 from nightly.index.chunk_file import line_of
 from nightly.night.failure import reason_of
-from nightly.night.workers import Frames
 from shared.errors import ArchiveDamaged
 from shared.turns.chunking import chunks_of, indexed_text
 from shared.turns.records import RecordRefused, Tombstone, Turn, time_order
@@ -55,19 +53,19 @@ class StoredChat:
 
 @dataclass(frozen=True)
 class CutChat:
-    """What became of one chat (nightly/night/ledger.py), its chunks as lines of `chunks.jsonl`, and why turns could not be cut: turn id → error, or
-    its name in the answer of a task."""
+    """What became of one chat (nightly/night/ledger.py), its chunks as lines of `chunks.jsonl`, and why turns could not be cut: turn id → name of an
+    error."""
 
     account: dict[str, int]
-    set_aside: Mapping[str, Exception | str]
+    set_aside: dict[str, str]
     lines: bytes
 
 
 class ChatReader:
-    """Reads and cuts chats; a context manager, which closes the segments."""
+    """Reads chats; a context manager, which closes the segments."""
 
-    def __init__(self, catalog: Catalog, directory: Path, zone: ZoneInfo) -> None:
-        self._catalog, self._directory, self._zone = catalog, directory, zone
+    def __init__(self, catalog: Catalog, directory: Path) -> None:
+        self._catalog, self._directory = catalog, directory
         self._files: dict[str, int] = {}
         self._opened = ExitStack()
 
@@ -76,11 +74,6 @@ class ChatReader:
 
     def __exit__(self, *_: object) -> None:
         self._opened.close()
-
-    def cut(self, chat_id: str) -> CutChat:
-        """ArchiveDamaged if a turn is not where the catalog says it is."""
-        with self.proving():
-            return cut(self.stored(chat_id), self._directory, self._zone)
 
     def stored(self, chat_id: str) -> StoredChat:
         """What the archive has of a chat, unparsed; ArchiveDamaged if it cannot be read."""
@@ -156,13 +149,12 @@ def recalled(stored: StoredChat, directory: Path) -> list[Turn]:
 
 def cut(stored: StoredChat, directory: Path, zone: ZoneInfo) -> CutChat:
     """The chunks of a chat; ArchiveDamaged. `archived` and `forgotten` are counted by the catalog, the rest is from what was read."""
-    turns, lines, set_aside, with_chunks = recalled(stored, directory), list[bytes](), dict[str, Exception](), 0
+    turns, lines, set_aside, with_chunks = recalled(stored, directory), list[bytes](), dict[str, str](), 0
     for turn in turns:
         try:
-            made = [line_of(chunk, indexed_text(chunk, zone)) for chunk in chunks_of(turn)]
+            made = lines_of(turn, zone)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with this turn, the others are processed
-            reason_of(error)
-            set_aside[turn.turn_id] = error
+            set_aside[turn.turn_id] = reason_of(error)
             continue
         with_chunks += bool(made)
         lines += made
@@ -177,6 +169,11 @@ def cut(stored: StoredChat, directory: Path, zone: ZoneInfo) -> CutChat:
     return CutChat(account, set_aside, b"".join(lines))
 
 
+def lines_of(turn: Turn, zone: ZoneInfo) -> list[bytes]:
+    """The chunks of a turn."""
+    return [line_of(chunk, indexed_text(chunk, zone)) for chunk in chunks_of(turn)]
+
+
 def _damaged(path: Path, start: int, error: Exception) -> ArchiveDamaged:
     return ArchiveDamaged(
         f"Archive segment {path} does not have the turn that it had at byte {start}: {error}. "
@@ -188,47 +185,20 @@ def _damaged(path: Path, start: int, error: Exception) -> ArchiveDamaged:
 TASK_BYTES = 1_000_000
 
 
-def cut_tasks(reader: ChatReader, chats: Iterable[str], zone: ZoneInfo) -> Iterator[Frames]:
+def cut_tasks(reader: ChatReader, chats: Iterable[str], zone: ZoneInfo) -> Iterator[tuple[ZoneInfo, list[StoredChat]]]:
     """The chats, read from the archive; ArchiveDamaged."""
-    about: list[dict[str, Any]] = []
-    frames: list[bytes] = []
-    size = 0
+    some, size = list[StoredChat](), 0
     for stored in map(reader.stored, chats):
-        about.append(
-            {
-                "chat": [stored.chat_id, stored.archived, stored.forgotten],
-                "tombstones": [one.to_json().decode() for one in stored.tombstones],
-                "lines": [(line.segment, line.start, line.sha256, len(line.content)) for line in stored.lines],
-            }
-        )
-        frames.append(b"".join(line.content for line in stored.lines))
-        size += len(frames[-1])
+        some.append(stored)
+        size += sum(len(line.content) for line in stored.lines)
         if size >= TASK_BYTES:
-            yield orjson.dumps([zone.key, about]), *frames
-            about, frames, size = [], [], 0
-    if about:
-        yield orjson.dumps([zone.key, about]), *frames
+            yield zone, some
+            some, size = [], 0
+    if some:
+        yield zone, some
 
 
-def cut_chats(task: Frames, directory: Path = Path()) -> Frames:
+def cut_chats(task: tuple[ZoneInfo, list[StoredChat]], directory: Path = Path()) -> list[CutChat]:
     """The task itself: ArchiveDamaged if a record is not the one that the catalog knows."""
-    zone, about = orjson.loads(task[0])
-    made = [_cut(one, content, ZoneInfo(zone), directory) for one, content in zip(about, task[1:], strict=True)]
-    answers = [(one.account, {turn: type(error).__name__ for turn, error in one.set_aside.items()}) for one in made]
-    return orjson.dumps(answers), *(one.lines for one in made)
-
-
-def answered(answer: Frames) -> Iterator[CutChat]:
-    """What a task answered, in the order of its chats."""
-    for (account, set_aside), lines in zip(orjson.loads(answer[0]), answer[1:], strict=True):
-        yield CutChat(account, set_aside, lines)
-
-
-def _cut(about: dict[str, Any], content: bytes, zone: ZoneInfo, directory: Path) -> CutChat:
-    lines, start = list[StoredLine](), 0
-    for segment, place, sha256, length in about["lines"]:
-        lines.append(StoredLine(segment, place, sha256, content[start : start + length]))
-        start += length
-    chat_id, archived, forgotten = about["chat"]
-    tombstones = [Tombstone.parse(one.encode()) for one in about["tombstones"]]
-    return cut(StoredChat(chat_id, archived, forgotten, tombstones, lines), directory, zone)
+    zone, chats = task
+    return [cut(stored, directory, zone) for stored in chats]

@@ -265,7 +265,7 @@ def _scan(night: Night, texts: list[str], skip: list[Path]) -> dict[str, Any]:
 
 def _remaining(night: Night) -> Iterator[str]:
     """What is still said: the words of each turn, and of each text that was made from some turns."""
-    with open_catalog(night) as catalog, ChatReader(catalog, night.archive_dir, night.settings.timezone) as reader:
+    with open_catalog(night) as catalog, ChatReader(catalog, night.archive_dir) as reader:
         for chat_id in catalog.digests():
             for turn in reader.archived(chat_id):
                 yield f"{turn.speaker} {turn.words}"

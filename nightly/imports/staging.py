@@ -205,7 +205,7 @@ def open_filter(
     by_words = any(one.by_words for one in imports)
     try:
         with (
-            ChatReader(catalog, settings.hmem_night_dir / "archive", settings.timezone) as reader,
+            ChatReader(catalog, settings.hmem_night_dir / "archive") as reader,
             closing(ImportFilter(catalog, reader, folder, by_words=by_words)) as known,
         ):
             known.add_known(exported, [*tombstones, *(tombstone for one in imports for tombstone in one.tombstones)])

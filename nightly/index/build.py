@@ -15,7 +15,6 @@ from nightly.index.previous import Last, Plan, Sums, hash_files, refuse_another_
 from nightly.index.recipe import comparable
 from nightly.index.rows import Rows, read_note_rows
 from nightly.night.folder import Night
-from nightly.night.workers import Frames
 from shared.config.kinds import place_of, served
 from shared.errors import LedgerMismatch
 from shared.release.manifest import LEXICAL, NOTE_VECTORS, NOTES, File
@@ -76,7 +75,7 @@ class Build:
         if plan.earlier is None and not plan.merged and (parts := divided(folder)):
             written.update({chat_id: len(rows) for chat_id, rows in folder.chats.items()})
             make_dir(target)
-            for (content,) in self._night.workers.map(write_part, writing(folder, parts), len(folder)):
+            for content in self._night.workers.map(write_part, writing(folder, parts), len(folder)):
                 lexical.add_part(target, self._night.run, content)
             sizes = [sum(written[chat_id] for chat_id in part) for part in parts]
         else:
@@ -217,11 +216,11 @@ def divided(folder: ChunkFolder) -> list[list[str]]:
     return [part for part in parts if part]
 
 
-def writing(folder: ChunkFolder, parts: list[list[str]]) -> Iterator[Frames]:
+def writing(folder: ChunkFolder, parts: list[list[str]]) -> Iterator[list[bytes]]:
     """A task a part: the lines of its chats."""
-    return (tuple(map(folder.content, part)) for part in parts)
+    return ([folder.content(chat_id) for chat_id in part] for part in parts)
 
 
-def write_part(task: Frames) -> Frames:
+def write_part(task: list[bytes]) -> bytes:
     """The task itself."""
-    return (lexical.part_content(row for content in task for row in parse_lines(content)),)
+    return lexical.part_content(row for content in task for row in parse_lines(content))

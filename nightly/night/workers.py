@@ -1,6 +1,6 @@
 """Who does the tasks of a large night: processes of this host, the workers of a Dask scheduler, or this process.
 
-A task is bytes in, bytes out, by a function of a module. It may be done anywhere, and twice, and gives the same bytes.
+A task is what a function of a module is called with; both it and its answer can be pickled. It may be done anywhere, and twice, and gives the same.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
 from importlib.metadata import version
 from multiprocessing import connection, get_context, parent_process
-from typing import Any
+from typing import Any, TypeVar
 
 from shared.system.privileges import close_to_others
 from shared.text import caches
 
-Frames = tuple[bytes, ...]
-Work = Callable[[Frames], Frames]
-#: What a worker answers: frames, or the name of an error.
-Answer = Frames | str
+Task = TypeVar("Task")
+Done = TypeVar("Done")
 #: Texts from which on processes of this host, or a cluster, are worth their start.
 FEWEST_FOR_PROCESSES, FEWEST_FOR_CLUSTER = 50_000, 1_000
 #: How often workers are started; seconds to reach a scheduler, and between two looks for its workers.
@@ -30,6 +29,13 @@ STARTS, CONNECT_SECONDS, LOOK_SECONDS = 2, 10.0, 1.0
 #: The versions of what an answer follows from besides its task.
 PROGRAM = repr((sys.version_info[:2], sqlite3.sqlite_version, [*map(version, ("hcli-memory", "snowballstemmer"))]))
 _LOST = (BrokenExecutor, CancelledError, OSError, RuntimeError, ValueError, ImportError)
+
+
+@dataclass(frozen=True)
+class Undone:
+    """A task that the night has to do itself. `error`: its name, or "" if nobody else was to do it."""
+
+    error: str = ""
 
 
 class Workers:
@@ -45,15 +51,21 @@ class Workers:
         self.complaints: list[str] = []
 
     def map(
-        self, work: Work, tasks: Iterable[Frames], texts: int, here: Work | None = None, *, cluster_only: bool = False
-    ) -> Iterator[Frames]:
+        self,
+        work: Callable[[Task], Done],
+        tasks: Iterable[Task],
+        texts: int,
+        here: Callable[[Task], Done] | None = None,
+        *,
+        cluster_only: bool = False,
+    ) -> Iterator[Done]:
         """The answers in the order of the tasks, which are read a few ahead.
 
         `texts`: about how many all tasks are about. `here`: how this process does a task, and does again what fails elsewhere.
         """
         least = FEWEST_FOR_CLUSTER if self._cluster else FEWEST_FOR_PROCESSES
         alone = texts < least or self._wanted == "1" or (cluster_only and not self._cluster)
-        rest, sent = iter(tasks), deque[tuple[Frames, Future[Answer] | None]]()
+        rest, sent = iter(tasks), deque[tuple[Task, Future[Done | Undone] | None]]()
         while True:
             while len(sent) <= self._count and (task := next(rest, None)) is not None:
                 sent.append((task, None if alone else self._send(work, task)))
@@ -68,7 +80,7 @@ class Workers:
                 sent = deque((task, self._send(work, task)) for task, _ in sent)
             else:
                 task, _ = sent.popleft()
-                yield (here or work)(task) if isinstance(answer, str) else answer
+                yield (here or work)(task) if isinstance(answer, Undone) else answer
 
     def close(self) -> None:
         """End what was started."""
@@ -78,14 +90,14 @@ class Workers:
             self._executor.shutdown(cancel_futures=True)
         self._executor = self._client = None
 
-    def _send(self, work: Work, task: Frames) -> Future[Answer] | None:
+    def _send(self, work: Callable[[Task], Done], task: Task) -> Future[Done | Undone] | None:
         try:
             if self._executor is None and self._starts < STARTS:
                 self._starts += 1
                 self._start()
             return self._executor.submit(_work, PROGRAM, work, task) if self._executor else None
         except _LOST as error:  # raised when its turn comes, after those that were sent before
-            failed = Future[Answer]()
+            failed = Future[Done | Undone]()
             failed.set_exception(error)
             return failed
 
@@ -99,18 +111,18 @@ class Workers:
             self._count = int(self._wanted) if self._wanted.isdecimal() else len(os.sched_getaffinity(0))
             self._executor = ProcessPoolExecutor(self._count, get_context("spawn"), initializer=_begin)
 
-    def _answer(self, future: Future[Answer] | None) -> Answer:
-        """A name, or nothing, if this process has to do the task; one of _LOST is raised if the workers are."""
+    def _answer(self, future: Future[Done | Undone] | None) -> Done | Undone:
+        """One of _LOST is raised if the workers are."""
         if future is None:
-            return ""
+            return Undone()
         while not wait([future], LOOK_SECONDS).done:
             if self._client is not None and not self._client.nthreads():
                 raise BrokenExecutor("no worker is left")
         if isinstance(error := future.exception(), _LOST):
             raise error
-        answer = type(error).__name__ if error else future.result()
-        if isinstance(answer, str):
-            self._complain(f"A task failed there ({answer}), and was done by the night itself.")
+        answer = Undone(type(error).__name__) if error else future.result()
+        if isinstance(answer, Undone):
+            self._complain(f"A task failed there ({answer.error}), and was done by the night itself.")
         return answer
 
     def _complain(self, what: str) -> None:
@@ -120,12 +132,12 @@ class Workers:
             self._say(f"  {sentence}")
 
 
-def _work(program: str, work: Work, task: Frames) -> Answer:
+def _work(program: str, work: Callable[[Task], Done], task: Task) -> Done | Undone:
     """On a worker. An error is answered by its name: Dask would log the task with it, that is what people said."""
     try:
-        return work(task) if program == PROGRAM else "another version of the program"
+        return work(task) if program == PROGRAM else Undone("another version of the program")
     except Exception as error:  # noqa: BLE001 - the night does the task itself, and raises what it must
-        return type(error).__name__
+        return Undone(type(error).__name__)
     finally:
         caches.empty_all()
 

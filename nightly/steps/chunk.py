@@ -12,11 +12,12 @@ again.
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from nightly.archive.catalog import Catalog, open_catalog
-from nightly.archive.chat_chunks import ChatReader, answered, cut_chats, cut_tasks
+from nightly.archive.chat_chunks import ChatReader, cut_chats, cut_tasks, lines_of, recalled
 from nightly.index.chunk_file import writing_chunks
 from nightly.index.previous import Last
 from nightly.index.recipe import IN_PARTS, recipe_of
@@ -35,7 +36,9 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         accounts, set_aside = cut(night, catalog, chats, out)
         carried = last.sums(without=known if everything else chats)
         if set_aside and not any(one["with_chunks"] for one in [*accounts.values(), carried]):
-            raise _failure(night, catalog, set_aside)  # every turn fails: that is not a turn's fault
+            _raise_again(
+                night, catalog, next(iter(set_aside.values()))["chat_id"]
+            )  # every turn fails: that is not a turn's fault
         return {
             "turns": carried["turns"] + summed(accounts, "turns"),
             "chunks": carried["chunks"] + summed(accounts, "chunks"),
@@ -65,10 +68,10 @@ def cut(night: Night, catalog: Catalog, chats: list[str], out: Path) -> tuple[Ac
     """Write the chunks of these chats; what became of the turns of each, and the turns that could not be cut."""
     accounts, set_aside = Accounts(), dict[str, dict[str, Any]]()
     texts, zone = sum(map(catalog.turns_of, chats)), night.settings.timezone
-    with ChatReader(catalog, night.archive_dir, zone) as reader, reader.proving(), writing_chunks(out) as writer:
+    with ChatReader(catalog, night.archive_dir) as reader, reader.proving(), writing_chunks(out) as writer:
         here = partial(cut_chats, directory=night.archive_dir)
         answers = night.workers.map(cut_chats, cut_tasks(reader, chats, zone), texts, here)
-        made = (one for answer in answers for one in answered(answer))
+        made = chain.from_iterable(answers)
         for chat_id, one in zip(night.report.track(chats, len(chats), "chunk"), made, strict=True):
             check_account(f"chat {chat_id}", one.account)
             writer.add(chat_id, [one.lines])
@@ -77,10 +80,8 @@ def cut(night: Night, catalog: Catalog, chats: list[str], out: Path) -> tuple[Ac
     return accounts, set_aside
 
 
-def _failure(night: Night, catalog: Catalog, set_aside: dict[str, dict[str, Any]]) -> Exception:
-    """The error of a turn that could not be cut, as it is raised where it is cut."""
-    turn_id, about = next(iter(set_aside.items()))
-    with ChatReader(catalog, night.archive_dir, night.settings.timezone) as reader:
-        error = reader.cut(about["chat_id"]).set_aside[turn_id]
-    assert isinstance(error, Exception)  # noqa: S101 - it was cut here
-    return error
+def _raise_again(night: Night, catalog: Catalog, chat_id: str) -> None:
+    """The error of a turn that could not be cut, from where it is cut."""
+    with ChatReader(catalog, night.archive_dir) as reader:
+        for turn in recalled(reader.stored(chat_id), night.archive_dir):
+            lines_of(turn, night.settings.timezone)

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import orjson
 
 from nightly.index.chunk_file import ChunkFolder
 from nightly.index.recipe import comparable
@@ -25,7 +24,7 @@ from nightly.index.rows import AT_ONCE, CENTRES, MappedRows, write_zeros
 from nightly.night.folder import CACHE, Night, discard_cache, is_damage
 from shared.config.settings import load_settings
 from shared.embedding.centring import centre_of, centred
-from shared.embedding.models import Embedder
+from shared.embedding.models import DocumentVectors, Embedder, EmbeddingIdentity
 from shared.embedding.open import open_embedder
 from shared.errors import EmbeddingError, StorageError
 from shared.system.faults import crash_point
@@ -34,9 +33,10 @@ from shared.turns.chunking import embedded_text
 
 if TYPE_CHECKING:
     from nightly.index.vector_cache import VectorCache
-    from nightly.night.workers import Frames
     from shared.embedding.models import Vectors
 
+#: A task: the identity of a model, and what it is to embed.
+Texts = tuple[EmbeddingIdentity, list[str]]
 VECTORS, NOTE_VECTORS = "vectors.npy", "note_vectors.npy"
 #: Texts between two commits of the cache, unless the embedder takes more at once.
 BATCH_TEXTS = 256
@@ -125,10 +125,10 @@ def _centre(folder: ChunkFolder, path: Path, centres: Mapping[str, Vectors] | No
     return found
 
 
-def embed_on_worker(task: Frames) -> Frames:
+def embed_on_worker(task: Texts) -> DocumentVectors:
     """The task, on a host with an embedder of its own settings: EmbeddingError if that is another model than the night's."""
     embedder = _worker_embedder()
-    if embedder is None or embedder.identity.to_json() != orjson.loads(task[0]):
+    if embedder is None or embedder.identity != task[0]:
         raise EmbeddingError("Set EMBEDDER and EMBED_MODEL as on the night host.")
     return embed_texts(embedder, task)
 
@@ -138,10 +138,9 @@ def _worker_embedder() -> Embedder | None:
     return open_embedder(load_settings())
 
 
-def embed_texts(embedder: Embedder, task: Frames) -> Frames:
-    """The identity of a model and texts (JSON) to the reasons of those that are refused, by row, and vectors (float32)."""
-    found = embedder.embed_documents(orjson.loads(task[1]))
-    return orjson.dumps(found.refused, option=orjson.OPT_NON_STR_KEYS), found.vectors.astype("<f4").tobytes()
+def embed_texts(embedder: Embedder, task: Texts) -> DocumentVectors:
+    """The task itself."""
+    return embedder.embed_documents(task[1])
 
 
 class _Filler:
@@ -159,14 +158,14 @@ class _Filler:
         self._reasons: dict[str, str] = {}  # chunk id -> reason
         self._embedded = self._cached = 0
 
-    def tasks(self, chats: Iterable[tuple[range, list[tuple[Chunk, str]]]]) -> Iterator[Frames]:
+    def tasks(self, chats: Iterable[tuple[range, list[tuple[Chunk, str]]]]) -> Iterator[Texts]:
         """Batches of the texts that the cache does not have; the rows of the others are filled in."""
         for rows, chunks in chats:
             yield from self._look_up(rows, chunks)
         if self._batch:
             yield self._send()
 
-    def _look_up(self, rows: range, chunks: list[tuple[Chunk, str]]) -> Iterator[Frames]:
+    def _look_up(self, rows: range, chunks: list[tuple[Chunk, str]]) -> Iterator[Texts]:
         """The chunks of one chat."""
         known, vectors = set[str](), self._vectors.looking_at(len(rows))
         cached = self._cache.get_many([text for _, text in chunks])
@@ -185,16 +184,14 @@ class _Filler:
                     yield self._send()
         self._cached += len(known)
 
-    def _send(self) -> Frames:
+    def _send(self) -> Texts:
         self._sent.append(self._batch)
         self._batch = []
-        return orjson.dumps(self._embedder.identity.to_json()), orjson.dumps(self._sent[-1])
+        return self._embedder.identity, self._sent[-1]
 
-    def add(self, answer: Frames) -> None:
+    def add(self, answer: DocumentVectors) -> None:
         """The answer for the oldest batch; EmbeddingError if the model refuses too much."""
-        batch = self._sent.popleft()
-        refused = {int(row): reason for row, reason in orjson.loads(answer[0]).items()}
-        made = np.frombuffer(answer[1], "<f4").reshape(len(batch), self._embedder.identity.dimensions)
+        batch, refused, made = self._sent.popleft(), answer.refused, answer.vectors
         good = [row for row in range(len(batch)) if row not in refused]
         self._cache.put([batch[row] for row in good], made[good])
         self._embedded += len(good)

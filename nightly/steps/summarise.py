@@ -11,11 +11,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
-
-import orjson
 
 from nightly.index.chat_parts import ChatParts
 from nightly.index.chunk_file import ChunkFolder, parse_lines
@@ -23,7 +22,6 @@ from nightly.index.previous import Last, refuse_another_start
 from nightly.index.rows import CENTRES
 from nightly.night.failure import reason_of
 from nightly.night.folder import Night
-from nightly.night.workers import Frames
 from nightly.writing.model_texts import TEMPLATES, ModelTexts, prompt_of
 from nightly.writing.summary_answer import BY_MODEL, OPTIONS, WRITTEN_CHARACTERS, put_back, refuse, tidy
 from shared.errors import LedgerMismatch
@@ -117,8 +115,8 @@ def _centres(night: Night, folder: ChunkFolder) -> dict[str, bytes]:
 def _extracts(night: Night, folder: ChunkFolder) -> Iterator[Made]:
     """The text of each chat in the folder, in its order, or why there is none."""
     answers = night.workers.map(extract, summary_tasks(folder, night.settings.timezone), len(folder))
-    texts = (orjson.loads(made) for answer in answers for made in answer)
-    return ((chat_id, text, why) for chat_id, (text, why) in zip(folder.chats, texts, strict=True))
+    made = zip(folder.chats, chain.from_iterable(answers), strict=True)
+    return ((chat_id, text, why) for chat_id, (text, why) in made)
 
 
 def _by_model(night: Night, folder: ChunkFolder, writer: ModelTexts, counts: Counter[str]) -> Iterator[Made]:
@@ -211,23 +209,23 @@ def _extent(chunks: list[Chunk], zone: ZoneInfo) -> dict[str, Any]:
     return {"turns": len(turns), "days": len(set(dates)), "first": min(dates), "last": max(dates), "speakers": speakers}
 
 
-def summary_tasks(folder: ChunkFolder, zone: ZoneInfo) -> Iterator[Frames]:
-    """The chunks of the chats in a folder, in its order, some chats a task: for `extract`."""
-    frames, size = list[bytes](), 0
+def summary_tasks(folder: ChunkFolder, zone: ZoneInfo) -> Iterator[tuple[ZoneInfo, list[bytes]]]:
+    """The lines of the chats in a folder, in its order, some chats a task: for `extract`."""
+    some, size = list[bytes](), 0
     for chat_id in folder.chats:
-        frames.append(folder.content(chat_id))
-        size += len(frames[-1])
+        some.append(folder.content(chat_id))
+        size += len(some[-1])
         if size >= TASK_BYTES:
-            yield zone.key.encode(), *frames
-            frames, size = [], 0
-    if frames:
-        yield zone.key.encode(), *frames
+            yield zone, some
+            some, size = [], 0
+    if some:
+        yield zone, some
 
 
-def extract(task: Frames) -> Frames:
-    """The extractive summary of each chat (nightly/night/workers.py), or why there is none: [text, reason] as JSON."""
-    zone = ZoneInfo(task[0].decode())
-    return tuple(orjson.dumps(_extracted([chunk for chunk, _ in parse_lines(content)], zone)) for content in task[1:])
+def extract(task: tuple[ZoneInfo, list[bytes]]) -> list[tuple[str | None, str | None]]:
+    """The extractive summary of each chat (nightly/night/workers.py), or why there is none."""
+    zone, contents = task
+    return [_extracted([chunk for chunk, _ in parse_lines(content)], zone) for content in contents]
 
 
 def _extracted(chunks: list[Chunk], zone: ZoneInfo) -> tuple[str | None, str | None]:

@@ -69,7 +69,7 @@ class MediaBringer:
     def __init__(self, night: Night, catalog: Catalog) -> None:
         self._night, self._catalog = night, catalog
         self._archive_dir, self._now = night.archive_dir, time.time()
-        self._reader = ChatReader(catalog, night.archive_dir, night.settings.timezone)
+        self._reader = ChatReader(catalog, night.archive_dir)
         self._erasing = [one for one in catalog.tombstones.values() if one.erase]
         self._missing = set[str]()
 

@@ -99,7 +99,7 @@ class MediaVerifier:
 
     def _wanted(self) -> Iterator[str]:
         """What the last versions of the turns say is kept."""
-        with ChatReader(self._catalog, self._archive_dir, self._settings.timezone) as reader:
+        with ChatReader(self._catalog, self._archive_dir) as reader:
             for chat_id in self._catalog.digests():
                 for turn in reader.archived(chat_id):
                     yield from kept_paths(turn)

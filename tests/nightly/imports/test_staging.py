@@ -11,7 +11,6 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import orjson
 import pytest
@@ -83,7 +82,7 @@ def judged(
             write_segment(folder / "archive" / "seg-1.jsonl", 1, lines)
         catalog = stack.enter_context(closing(Catalog(folder, print)))
         catalog.refresh()
-        reader = stack.enter_context(ChatReader(catalog, folder / "archive", ZoneInfo("UTC")))
+        reader = stack.enter_context(ChatReader(catalog, folder / "archive"))
         judge = stack.enter_context(closing(ImportFilter(catalog, reader, folder)))
         judge.add_known(exported, stones)
         return [*classify_by_file(judge, candidates)]

@@ -8,7 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-from nightly.night.workers import Frames, Workers
+from nightly.night.workers import Workers
+
+Frames = tuple[bytes, ...]
 
 
 def twice(task: Frames) -> Frames:

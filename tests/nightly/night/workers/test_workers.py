@@ -11,7 +11,6 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import orjson
 import pytest
 from distributed import Client
 
@@ -149,8 +148,8 @@ def test_other_values_of_the_setting_are_refused(value: str) -> None:
 def test_a_worker_with_another_model_does_not_embed(monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = MadeUp()
     monkeypatch.setattr(embed, "_worker_embedder", lambda: theirs)
-    about, texts = orjson.dumps(theirs.identity.to_json()), orjson.dumps(["a heron", "an otter"])
-    refused, vectors = embed.embed_on_worker((about, texts))
-    assert (refused, len(vectors)) == (b"{}", 2 * 4 * theirs.identity.dimensions)
+    texts = ["a heron", "an otter"]
+    made = embed.embed_on_worker((theirs.identity, texts))
+    assert (made.refused, made.vectors.shape) == ({}, (2, theirs.identity.dimensions))
     with pytest.raises(EmbeddingError):
-        embed.embed_on_worker((orjson.dumps(replace(theirs.identity, digest="d2").to_json()), texts))
+        embed.embed_on_worker((replace(theirs.identity, digest="d2"), texts))
