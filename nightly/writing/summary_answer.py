@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.ranking.extractive_summary import Sentence
+from shared.ranking.question import query_words
 from shared.text.format import shorten
 from shared.turns.chunking import clean
 
@@ -64,7 +65,7 @@ def tidy(answer: str, prompt: str) -> Tidied:
             seen.add(plain)
             lines.append(shorten(plain, room))
             room -= len(lines[-1]) + 1
-    return Tidied(tuple(lines), left_out, read.lacking("\n".join(lines)))
+    return Tidied(tuple(map(read.attributed, lines)), left_out, read.lacking("\n".join(lines)))
 
 
 # ── Lines that the chat does not bear out. A small model repeats its instructions and itself, changes a word of what somebody said, or puts it
@@ -103,6 +104,17 @@ class WhatWasRead:
         return all(link in self._prompt for link in links) and all(
             any(number in known for known in self._numbers) for number in numbers if len(number) >= LEAST_DIGITS
         )
+
+    def attributed(self, line: str) -> str:
+        """The line with whoever said most of it, where several people speak and it names none of them: a claim must not become a fact."""
+        if len(self._said.keys() - {"assistant"}) < 2 or any(speaker in line for speaker in self._said):
+            return line
+        words = {*query_words(line)}
+        shared = (
+            (len(words.intersection(query_words(said))), who) for who, some in self._said.items() for _, said in some
+        )
+        most, speaker = max(shared)
+        return f"{line} ({speaker})" if most > 1 and most * 2 >= len(words) else line
 
     def lacking(self, text: str) -> str | None:
         """What says that a text is about nothing of this."""

@@ -205,9 +205,11 @@ def _places(answer: str, code: str) -> tuple[list[_Place], int]:
     found: list[_Place] = []
     strange = 0
     for at, text in _paragraphs(answer) if _OPENING.search(answer) else ():
+        before = 0
         for start, end in _brackets(text):
-            opening = _OPENING.match(text, start)
-            if not opening or text.startswith("(", end) or _ROW.match(text, text.rfind("\n", 0, start) + 1):
+            opening, line, last, before = _OPENING.match(text, start), text.rfind("\n", 0, start) + 1, before, end
+            in_a_row = _ROW.match(text, line) or "|" in text[max(line, last) : start]
+            if not opening or text.startswith("(", end) or in_a_row:
                 continue
             if opening["code"] != code:
                 strange += 1

@@ -80,6 +80,7 @@ def test_what_is_malformed_stays_text(answer: str) -> None:
     "‘[REMEMBER c0de: x]’", 'write "[REMEMBER c0de: x]."', '"[REMEMBER c0de: x] [GOAL c0de: y]"', r"\[REMEMBER c0de: x]",
     r"\\\[REMEMBER c0de: x]", r"[REMEMBER c0de: x\]", "<!-- [REMEMBER c0de: x] -->", "a <!--\n[REMEMBER c0de: x]\n--> b",
     "<!--\n\n[REMEMBER c0de: x]\n\n-->", "| tag |\n|---|\n| [REMEMBER c0de: x] |", "  | a | [REMEMBER c0de: x]",
+    "a | b\n--- | ---\nc | [REMEMBER c0de: x]",
 ])  # fmt: skip
 def test_what_is_shown_stays_text(answer: str) -> None:
     assert parse(answer) == Parsed(answer)
