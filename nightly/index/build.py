@@ -17,7 +17,8 @@ from nightly.index.rows import Rows, read_note_rows
 from nightly.night.folder import Night
 from shared.config.kinds import place_of, served
 from shared.errors import LedgerMismatch
-from shared.release.manifest import LEXICAL, NOTE_VECTORS, NOTES, File
+from shared.release.manifest import LEXICAL, NOTE_VECTORS, NOTES
+from shared.release.manifest_schema import File
 from shared.release.parts import Earlier, part_files
 from shared.search import lexical
 from shared.system.files import make_dir, remove_tree

@@ -30,7 +30,8 @@ from nightly.night.folder import Night
 from shared.errors import HmemError, ReleaseRefused, StorageError
 from shared.release.chats import COUNTED, ChatRow, ChatTable, version
 from shared.release.integrity import damage_named, is_due
-from shared.release.manifest import CHATS, File, file_record, list_files
+from shared.release.manifest import CHATS, file_record, list_files
+from shared.release.manifest_schema import File
 from shared.release.parts import Earlier, absorbed
 from shared.system.faults import crash_point
 from shared.system.files import commit_dir, fresh_dir, make_dir, remove_tree, sha256_bytes, sha256_file, write_atomic

@@ -20,14 +20,12 @@ from redis import Redis
 from scripts.benchmarks.corrections import corrections
 from scripts.benchmarks.indexes import indexes
 from scripts.benchmarks.prompt import prompt
-from scripts.benchmarks.walks import walks
 from scripts.benchmarks.world import describe_machine, hmem, load_turns, megabytes, own_world, started
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 app.command()(corrections)
 app.command()(indexes)
 app.command()(prompt)
-app.command()(walks)
 Set = Annotated[Path, typer.Option("--set", help="Folder with turns.jsonl.", exists=True, file_okay=False)]
 
 
@@ -35,7 +33,6 @@ Set = Annotated[Path, typer.Option("--set", help="Folder with turns.jsonl.", exi
 def recall(
     folder: Set,
     out: Annotated[Path | None, typer.Option(help="Write the results to this directory.")] = None,
-    questions: Annotated[int, typer.Option(help="How many questions to show with their first hits.")] = 3,
     no_names: Annotated[bool, typer.Option("--no-names", help="Remove the speakers' names first.")] = False,
 ) -> None:
     """Run a set through the real night (Redis to release), then its questions; scored if the set's folder has a score.py."""
@@ -55,20 +52,7 @@ def recall(
         }
         contexts = map(json.loads, hmem(environment, "hmem", "context", "--batch", batch).splitlines())
         results.write_text("".join(json.dumps({**line, **hits[line["qid"]]}) + "\n" for line in contexts))
-        _show(environment, folder, questions)
         _score(folder, results)
-
-
-def _show(environment: dict[str, str], folder: Path, count: int) -> None:
-    for line in (folder / "questions.jsonl").read_text().splitlines()[:count]:
-        question = json.loads(line)
-        found = json.loads(
-            hmem(environment, "hmem", "search", question["chat_id"], question["question"], "-k", "3", "--json")
-        )
-        typer.echo(f"Q {question['question']}   (evidence {', '.join(question['evidence'])})")
-        for hit in found["hits"]:
-            mark = "*" if set(hit["turn_ids"]) & set(question["evidence"]) else " "
-            typer.echo(f" {mark} {hit['score']:.2f} {hit['speaker']}: {hit['text'][:110]}")
 
 
 def _score(folder: Path, results: Path) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from shared.release.integrity import damage_named
 from shared.release.manifest import LEXICAL, Manifest, read_manifest, take_as_proven
 from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
-from shared.search.types import HiddenTurns, Query
+from shared.search.types import Query
 from shared.system.privileges import close_to_others
 from shared.turns.chunk import Chunk
 
@@ -45,16 +45,13 @@ PLAIN_WORDS = "first words"
 
 def run_trial(path: Path, state_dir: Path, current: Path | None = None) -> dict[str, Any]:
     """The gate's record, or {} without a current release; ReleaseRefused."""
-    release = _open(path, state_dir)
-    try:
+    with closing(_open(path, state_dir)) as release:
         if release.manifest.indexes and release.vectors_missing:
             raise ReleaseRefused(f"no vector search: {release.vectors_missing}")
         chats, news = _chats(path, release.manifest), _with_news(path, current)
         for chat_id, text in _probes(release, chats, news):
             _ask_for_own_words(release, chat_id, text)
         return _compare(release, current, state_dir, chats, news) if current else {}
-    finally:
-        release.close()
 
 
 def _trust(*releases: Path) -> None:
@@ -110,16 +107,14 @@ def _with_news(path: Path, current: Path | None) -> list[str]:
 
 def _probes(release: OpenRelease, chats: list[str], news: list[str]) -> list[tuple[str, str]]:
     """The question for each chat of a sample; chats whose first text has no vector are checked here, by keyword."""
-    not_embedded, index = release.manifest.ledger.get("not_embedded", {}), LexicalIndex(release.path / LEXICAL)
-    try:
+    not_embedded = release.manifest.ledger.get("not_embedded", {})
+    with closing(LexicalIndex(release.path / LEXICAL)) as index:
         found = [index.first_chunk(chat) for chat in gate.sampled(news, chats, release.run, PROBED_CHATS)]
         firsts = [chunk for chunk in found if chunk]
         refused = {chunk.chunk_id for chunk in firsts if chunk.chunk_id in not_embedded}
         if any(not index.search(one.text, one.chat_id, 5) for one in firsts if one.chunk_id in refused):
             raise ReleaseRefused("the first words of a chat are not found in it")
         return [(one.chat_id, one.text) for one in firsts if one.chunk_id not in refused]
-    finally:
-        index.close()
 
 
 def _chats(path: Path, manifest: Manifest) -> list[str]:
@@ -140,19 +135,17 @@ def _compare(release: OpenRelease, current: Path, state_dir: Path, chats: list[s
     """The gate's record. A current release that cannot be opened is no reference: the new one replaces it."""
     try:
         asked = _sample(release, current, chats, news)
-        texts = {chunk.chunk_id: chunk for chunk in chunks_in(current, asked)}
+        texts = {chunk.chunk_id: chunk for chunk in _chunks_in(current, asked)}
         gone = _chats_gone(release, current)
         old = _open(current, state_dir)
     except (HmemError, sqlite3.Error) as error:
         return gate.verdict([], [], []) | {"warn": f"The current release could not be searched: {without_words(error)}"}
-    try:
-        both = [chunk for chunk in chunks_in(release.path, asked) if chunk == texts.get(chunk.chunk_id)]
+    with closing(old):
+        both = [chunk for chunk in _chunks_in(release.path, asked) if chunk == texts.get(chunk.chunk_id)]
         ids = {chunk.chunk_id for chunk in both}
         probes = gate.choose(both)
-        before, now = ([finds(opened, probe, ids) for probe in probes] for opened in (old, release))
+        before, now = ([_finds(opened, probe, ids) for probe in probes] for opened in (old, release))
         return gate.verdict(before, now, gone)
-    finally:
-        old.close()
 
 
 def _chats_gone(release: OpenRelease, current: Path) -> list[str]:
@@ -168,22 +161,15 @@ def _sample(release: OpenRelease, current: Path, chats: list[str], news: list[st
     return gate.sampled(news, [chat for chat in chats if chat in served], release.run, gate.PROBED_CHATS)
 
 
-def chunks_in(path: Path, chats: Iterable[str] | None = None) -> list[Chunk]:
-    """The chunks of a release, or of these chats in it, in order of chat and time."""
-    index = LexicalIndex(path / LEXICAL)
-    try:
-        return (
-            index.all_chunks()
-            if chats is None
-            else [chunk for chat in sorted(chats) for chunk in index.chunks_of(chat)]
-        )
-    finally:
-        index.close()
+def _chunks_in(path: Path, chats: Iterable[str]) -> list[Chunk]:
+    """The chunks of these chats in a release, in order of chat and time."""
+    with closing(LexicalIndex(path / LEXICAL)) as index:
+        return [chunk for chat in sorted(chats) for chunk in index.chunks_of(chat)]
 
 
-def finds(release: OpenRelease, probe: gate.Probe, in_both: set[str], hidden: HiddenTurns | None = None) -> bool:
-    """Whether the release answers the gate's question; hidden turns are as if they were not in it. ReleaseRefused for a row of another chat."""
-    hits = release.recall(Query(probe.chat_id, probe.question, gate.ASKED, hidden=hidden or HiddenTurns())).hits
+def _finds(release: OpenRelease, probe: gate.Probe, in_both: set[str]) -> bool:
+    """Whether the release answers the gate's question. ReleaseRefused for a row of another chat."""
+    hits = release.recall(Query(probe.chat_id, probe.question, gate.ASKED)).hits
     if any(hit.chunk.chat_id != probe.chat_id for hit in hits):
         raise ReleaseRefused("a row of another chat was returned")
     # Repeated words are returned once, as the newer turn: the older one counts as found with it.

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
+
+from pydantic import ConfigDict, Field
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,37 +21,30 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
 
+#: Of what another host writes (shared/release/manifest.py): types are not converted, and no other field is taken.
+STRICT = ConfigDict(strict=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
+Word = Annotated[str, Field(max_length=1000)]
+
+
 @dataclass(frozen=True)
 class EmbeddingIdentity:
-    """What a release records of its vectors. `probes` are evidence, not part of the identity; releases of old have none."""
+    """What a release records of its vectors. `probes` are evidence, not part of the identity."""
 
-    family: str
-    dimensions: int
-    document_prefix: str
-    query_prefix: str
-    provider: str
-    digest: str
-    probes: tuple[tuple[float, ...], ...] = field(default=(), compare=False)
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    family: Word
+    dimensions: Annotated[int, Field(ge=1, le=1 << 16)]
+    document_prefix: Word
+    query_prefix: Word
+    provider: Word
+    digest: Word
+    probes: tuple[tuple[Annotated[float, Field(allow_inf_nan=False)], ...], ...] = field(default=(), compare=False)
 
     def to_json(self) -> dict[str, Any]:
-        record = asdict(self)
-        record["prefixes"] = {"document": record.pop("document_prefix"), "query": record.pop("query_prefix")}
-        if not self.probes:
-            del record["probes"]
-        return record
+        return asdict(self)
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> EmbeddingIdentity:
-        prefixes = record["prefixes"]
-        return cls(
-            record["family"],
-            record["dimensions"],
-            prefixes["document"],
-            prefixes["query"],
-            record["provider"],
-            record["digest"],
-            tuple(tuple(probe) for probe in record.get("probes", ())),
-        )
+        return cls(**record | {"probes": tuple(map(tuple, record["probes"]))})
 
     def difference(self, other: EmbeddingIdentity) -> str | None:
         """Why vectors of the two may not be compared, or None if they may."""

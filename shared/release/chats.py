@@ -25,8 +25,6 @@ from shared.release.parts import part_files
 
 #: Raise it when a part is laid out in another way: then none is taken over.
 LAYOUT = 3
-#: Up to so many chats are looked up, more are read in order.
-ONE_BY_ONE = 1000
 #: What is counted of a chat: turns to recall, their chunks, turns that a tombstone covers; then the account of the night that did it last
 #: (nightly/night/ledger.py), and what its notes are. `vectors`, of which some repeat another, is None where the release has no vector index.
 COUNTED = (
@@ -139,17 +137,17 @@ class ChatTable:
         with self._lock:
             self._stack.close()
 
-    def row(self, chat_id: str) -> ChatRow | None:
-        """The newest row of a chat, which may say that it is gone; None if it has none."""
+    def row(self, chat_id: str, *, whole: bool = True) -> ChatRow | None:
+        """The newest row of a chat, which may say that it is gone; None if it has none. `whole`: with its summary and centre."""
         with self._lock:
             for part in self._newest_first:
                 if found := part.execute(_ONE, (chat_id,)).fetchone():
-                    return _row(found, *_details(part, chat_id))
+                    return _row(found, *(_details(part, chat_id) if whole else ()))
         return None
 
     def counts(self, chat_id: str) -> dict[str, int]:
         """Of one chat; zeros for one that is not here."""
-        row = self.row(chat_id)
+        row = self.row(chat_id, whole=False)
         return {name: (row and row.counts.get(name)) or 0 for name in COUNTED}
 
     def summary(self, chat_id: str) -> str | None:
@@ -204,18 +202,10 @@ def rows_in(part: Path, chat_ids: Collection[str]) -> Iterator[ChatRow]:
 
 
 def in_both(
-    chats: Collection[str], new: ChatTable, old: ChatTable
+    chats: Iterable[str], new: ChatTable, old: ChatTable
 ) -> Iterator[tuple[str, dict[str, int], dict[str, int]]]:
-    """(chat, its counts in the one, in the other) of these chats; zeros where it is not. Many are read in one pass."""
-    if len(chats) <= ONE_BY_ONE:
-        yield from ((chat, new.counts(chat), old.counts(chat)) for chat in chats)
-        return
-    wanted, none = frozenset(chats), dict.fromkeys(COUNTED, 0)
-    rows = merge(_tagged(new, 0), _tagged(old, 1), key=itemgetter(0, 1))
-    for chat, same in groupby(rows, key=itemgetter(0)):
-        if chat in wanted:
-            found = {side: {name: row.counts[name] or 0 for name in COUNTED} for _, side, row in same}
-            yield chat, found.get(0, none), found.get(1, none)
+    """(chat, its counts in the one, in the other) of these chats; zeros where it is not."""
+    return ((chat, new.counts(chat), old.counts(chat)) for chat in chats)
 
 
 def changed_chats(new: Path, old: Path, new_files: Files, old_files: Files) -> list[str]:
@@ -227,10 +217,6 @@ def changed_chats(new: Path, old: Path, new_files: Files, old_files: Files) -> l
         for name in names:
             differing.update(chats_in(release / name))
     return sorted(differing)
-
-
-def _tagged(table: ChatTable, side: int) -> Iterator[tuple[str, int, ChatRow]]:
-    return ((row.chat_id, side, row) for row in table.rows())
 
 
 def _aged(rows: Iterable[tuple[Any, ...]], age: int) -> Iterator[tuple[str, int, tuple[Any, ...]]]:

@@ -22,20 +22,33 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import orjson
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from shared.embedding.models import EmbeddingIdentity
+from shared.embedding.models import STRICT, Word
 from shared.errors import ReleaseRefused
-from shared.release.manifest_schema import MOST_BYTES, check
+from shared.release.manifest_schema import (
+    MOST_BYTES,
+    Count,
+    Embedding,
+    File,
+    Hash,
+    IndexName,
+    Ledger,
+    Moment,
+    Run,
+    Zone,
+)
 from shared.system.files import sha256_bytes, sha256_file, write_atomic
 
 #: Raise it when a release, or its manifest, is laid out in another way. A release of another format is not read: the night rebuilds it.
-FORMAT_VERSION = 8
+FORMAT_VERSION = 9
 CHECKSUM = "checksum"
 MANIFEST = "manifest.json"
 LEXICAL = "lexical"
@@ -44,8 +57,6 @@ CHATS = "chats"
 RELEASES = "releases"
 
 
-#: {"size": bytes, "sha256": "sha256:…"}
-File = dict[str, Any]
 #: Size and time of a file as it was compared, and the size and hash that it was compared with.
 _Proven = tuple[int, int, int, str]
 #: Files that this process has compared, by device and inode: releases share files, and each is compared once.
@@ -60,30 +71,29 @@ class OlderFormat(ReleaseRefused):
 
 @dataclass(frozen=True)
 class Manifest:
-    """The description of a release."""
+    """The description of a release. The types and bounds of its fields are those of one that is read."""
 
-    run: int
-    parent: int | None
-    segments: dict[str, str]  # archive segment name -> sha256:…
-    chunker_version: int
-    summary_version: int
-    timezone: str  # of the dates in indexed text and summaries
-    indexes: list[str]
-    embedding: EmbeddingIdentity | None
-    chats: int  # how many; what each of them has is in `chats/`
-    turns: int  # to recall
-    chunks: int
-    forgotten: int  # turns that a tombstone covers
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    run: Run
+    parent: Run | None
+    segments: dict[str, Hash]  # archive segment name -> sha256:…
+    chunker_version: Count
+    summary_version: Count
+    timezone: Zone  # of the dates in indexed text and summaries
+    indexes: list[IndexName]
+    embedding: Embedding
+    chats: Count  # how many; what each of them has is in `chats/`
+    turns: Count  # to recall
+    chunks: Count
+    forgotten: Count  # turns that a tombstone covers
     tombstones: dict[str, str]  # those applied: id -> chat
-    ledger: dict[str, Any] = field(default_factory=dict)
-    created_at: str = ""
-    format_version: int = FORMAT_VERSION
+    ledger: Ledger = field(default_factory=dict)
+    created_at: Moment = ""
+    format_version: Annotated[int, Field(ge=1)] = FORMAT_VERSION
     files: dict[str, File] = field(default_factory=dict)  # path -> its size and hash
-    summary_model: str | None = None  # that wrote the summaries; none: extractive
-    notes_model: str | None = None  # that wrote all notes of the turns; none: no notes, or not all
-    originals: dict[str, str] = field(
-        default_factory=dict
-    )  # segment from which something was erased -> what it was before
+    summary_model: Word | None = None  # that wrote the summaries; none: extractive
+    notes_model: Word | None = None  # that wrote all notes of the turns; none: no notes, or not all
+    originals: dict[str, Hash] = field(default_factory=dict)  # segment with something erased -> what it was before
     erasing: list[str] = field(default_factory=list)  # of the tombstones, those that leave no bytes
 
     @property
@@ -126,7 +136,7 @@ REPAIR = "Run hmem release verify on the day host, then the night: it sends what
 
 
 def parse_manifest(content: bytes, source: str) -> Manifest:
-    """A manifest from its bytes, or ReleaseRefused: every field has its type and bounds (shared.release.manifest_schema.py)."""
+    """A manifest from its bytes, or ReleaseRefused: every field has its type and bounds."""
     if len(content) > MOST_BYTES:
         raise ReleaseRefused(
             f"The manifest {source} is larger than {MOST_BYTES // 1_000_000} MB, so it was not read. {REPAIR}"
@@ -138,26 +148,32 @@ def parse_manifest(content: bytes, source: str) -> Manifest:
             raise ReleaseRefused(
                 f"{source} has format {version}, this program reads {FORMAT_VERSION}. Update hcli-memory on this host."
             )
-        if checksum != sha256_bytes(_canonical(record)):
+        body = _canonical(record)
+        if checksum != sha256_bytes(body):
             raise ValueError("it does not match its checksum")
         if type(version) is int and 1 <= version < FORMAT_VERSION:
             raise OlderFormat(
                 f"{source} has format {version}; this program reads {FORMAT_VERSION}. "
                 "Run the night (hmem-night run): it rebuilds the release from the archive."
             )
-        _refuse_odd_fields(record, source)
-        embedding = record["embedding"]
-        record["embedding"] = EmbeddingIdentity.from_json(embedding) if embedding else None
-        return Manifest(**record)
+        if missing := {one.name for one in fields(Manifest)} - record.keys():
+            raise ReleaseRefused(f"The manifest {source} cannot be used: {min(missing)}: Field required. {REPAIR}")
+        return shape().validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        name = (
+            first["loc"][0] if first["loc"] and first["loc"][0] in Manifest.__dataclass_fields__ else "an unknown field"
+        )
+        why = f"{name}: {first['msg'].removeprefix('Value error, ')}"
+        raise ReleaseRefused(f"The manifest {source} cannot be used: {why}. {REPAIR}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ReleaseRefused(f"The manifest {source} is damaged ({error!r}). {REPAIR}") from error
 
 
-def _refuse_odd_fields(record: dict[str, Any], source: str) -> None:
-    try:
-        check(record)
-    except ValueError as error:
-        raise ReleaseRefused(f"The manifest {source} cannot be used: {error}. {REPAIR}") from error
+@cache
+def shape() -> TypeAdapter[Manifest]:
+    """What reads the fields of a manifest."""
+    return TypeAdapter(Manifest)
 
 
 def list_files(release: Path) -> list[str]:

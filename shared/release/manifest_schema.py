@@ -1,4 +1,4 @@
-"""What a manifest may contain: the type and bounds of every field. A manifest that passes cannot crash a reader later.
+"""What a manifest may contain: the types and bounds of its fields. A manifest that passes cannot crash a reader later.
 
 A manifest comes from another host. Its checksum shows that it is complete, not who wrote it.
 """
@@ -6,12 +6,13 @@ A manifest comes from another host. Its checksum shows that it is complete, not 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, Field
 
 from shared.config.kinds import indexes
 from shared.config.values import known_zone
+from shared.embedding.models import STRICT, EmbeddingIdentity
 
 #: Bytes of a manifest. It has nothing of a single chat but what the night exported of it, and tombstones.
 MOST_BYTES = 49_000_000
@@ -35,93 +36,57 @@ def _moment(text: str) -> str:
     return text
 
 
-_Count = Annotated[int, Field(ge=0, le=1 << 53)]
-_Run = Annotated[int, Field(ge=0, lt=10**9)]
-_Word = Annotated[str, Field(max_length=1000)]
-_Hash = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
-_Zone = Annotated[str, Field(max_length=100), AfterValidator(_zone)]
-_Index = Annotated[str, AfterValidator(_index)]
-_Moment = Annotated[
+def _of_one_length(embedding: EmbeddingIdentity | None) -> EmbeddingIdentity | None:
+    if embedding and any(len(probe) != embedding.dimensions for probe in embedding.probes):
+        raise ValueError("a probe has another length than a vector")
+    return embedding
+
+
+Count = Annotated[int, Field(ge=0, le=1 << 53)]
+Run = Annotated[int, Field(ge=0, lt=10**9)]
+Hash = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+Zone = Annotated[str, Field(max_length=100), AfterValidator(_zone)]
+IndexName = Annotated[str, AfterValidator(_index)]
+Moment = Annotated[
     str, Field(pattern=r"^[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}\+00:00$"), AfterValidator(_moment)
 ]
-_Number = Annotated[float, Field(allow_inf_nan=False)]
-_Counts = dict[str, _Count]
+Embedding = Annotated[EmbeddingIdentity | None, AfterValidator(_of_one_length)]
+_Counts = dict[str, Count]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
+class _File(BaseModel):
+    model_config = STRICT
+    size: Count
+    sha256: Hash
 
 
-class _File(_Strict):
-    size: _Count
-    sha256: _Hash
-
-
-class _Prefixes(_Strict):
-    document: _Word
-    query: _Word
-
-
-class _Embedding(_Strict):
-    family: _Word
-    dimensions: Annotated[int, Field(ge=1, le=1 << 16)]
-    prefixes: _Prefixes
-    provider: _Word
-    digest: _Word
-    probes: list[list[_Number]] = []
-
-    @model_validator(mode="after")
-    def _of_one_length(self) -> Self:
-        if any(len(probe) != self.dimensions for probe in self.probes):
-            raise ValueError("a probe has another length than a vector")
-        return self
-
-
-class _Ledger(_Strict):
+class _Ledger(BaseModel):
     """As nightly/night/ledger.py makes it; empty in a release that no night has made."""
 
-    exported: _Count = 0
-    new: _Count = 0
-    new_version: _Count = 0
-    already_archived: _Count = 0
-    quarantined: _Count = 0
+    model_config = STRICT
+    exported: Count = 0
+    new: Count = 0
+    new_version: Count = 0
+    already_archived: Count = 0
+    quarantined: Count = 0
     reasons: _Counts = {}
     chats: dict[str, _Counts] = {}
     turns: _Counts = {}
-    chunks: _Count = 0
-    index: dict[str, _Count | None] = {}
+    chunks: Count = 0
+    index: dict[str, Count | None] = {}
     not_embedded: dict[str, str] = {}
 
 
-class _Shape(_Strict):
-    format_version: Annotated[int, Field(ge=1)]
-    run: _Run
-    parent: _Run | None
-    created_at: _Moment
-    segments: dict[str, _Hash]
-    originals: dict[str, _Hash]
-    chunker_version: _Count
-    summary_version: _Count
-    timezone: _Zone
-    indexes: list[_Index]
-    embedding: _Embedding | None
-    summary_model: _Word | None
-    notes_model: _Word | None
-    chats: _Count
-    turns: _Count
-    chunks: _Count
-    forgotten: _Count
-    tombstones: dict[str, str]
-    erasing: list[str]
-    ledger: _Ledger
-    files: dict[str, _File]
+def _as(model: type[BaseModel]) -> AfterValidator:
+    """A dictionary that has the fields of this model, left as it is."""
+
+    def check(record: dict[str, Any]) -> dict[str, Any]:
+        model.model_validate(record)
+        return record
+
+    return AfterValidator(check)
 
 
-def check(record: dict[str, Any]) -> None:
-    """ValueError, in one line that quotes nothing of the record, if a field is missing, unknown, of another type or out of bounds."""
-    try:
-        _Shape.model_validate(record)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        field = first["loc"][0] if first["loc"] and first["loc"][0] in _Shape.model_fields else "an unknown field"
-        raise ValueError(f"{field}: {first['msg'].removeprefix('Value error, ')}") from None
+#: {"size": bytes, "sha256": "sha256:…"}
+File = Annotated[dict[str, Any], _as(_File)]
+Ledger = Annotated[dict[str, Any], _as(_Ledger)]

@@ -99,10 +99,9 @@ class Result:
     usage: dict[str, Any] | None = None
     error: bool = False
     buttons: Keyboard = ()
-    buttons_signature: str = ""
     reply_command: str = ""
     files: tuple[Media, ...] = ()  # that the bot sends after the answer
-    files_signature: str = ""
+    more_signature: str = ""  # of what comes with it: buttons, reply command, files
 
     @classmethod
     def sign(
@@ -118,10 +117,9 @@ class Result:
         reply_command: str = "",
         files: tuple[Media, ...] = (),
     ) -> Result:
-        signed = _buttons_signature(key, task_id, buttons, reply_command) if buttons or reply_command else ""
-        signed_files = _files_signature(key, task_id, files) if files else ""
-        own = _signature(key, task_id, output, completed_at)
-        return cls(output, completed_at, own, usage, error, buttons, signed, reply_command, files, signed_files)
+        own = _hmac(key, f"{task_id}:{output}:{completed_at}")
+        made = cls(output, completed_at, own, usage, error, buttons, reply_command, files)
+        return replace(made, more_signature=made._sign_more(key, task_id)) if made._more() else made
 
     @classmethod
     def verified(cls, key: str, task_id: str, raw: bytes) -> Result:
@@ -131,35 +129,41 @@ class Result:
         result = cls.parse(raw)
         if not result.verify(key, task_id):
             raise RecordRefused("its signature is wrong")
-        signed = _buttons_signature(key, task_id, result.buttons, result.reply_command)
-        if not hmac.compare_digest(signed, result.buttons_signature):
-            result = replace(result, buttons=(), reply_command="")
-        if not hmac.compare_digest(_files_signature(key, task_id, result.files), result.files_signature):
-            result = replace(result, files=())
+        if not hmac.compare_digest(result._sign_more(key, task_id), result.more_signature):
+            return replace(result, buttons=(), reply_command="", files=())
         return result
 
     def verify(self, key: str, task_id: str) -> bool:
         """Whether exactly this answer was signed for this task."""
         if not _COMPLETED_AT.fullmatch(self.completed_at):
             return False
-        expected = _signature(key, task_id, self.output, self.completed_at)
+        expected = _hmac(key, f"{task_id}:{self.output}:{self.completed_at}")
         return hmac.compare_digest(expected.encode("ascii"), self.signature.encode("utf-8", "surrogatepass"))
 
     def to_json(self) -> bytes:
         record: dict[str, Any] = {"output": self.output, "completed_at": self.completed_at, "hmac": self.signature}
-        below: dict[str, Any] = {"buttons": keyboard_json(self.buttons)} if self.buttons else {}
-        below |= {"reply_command": self.reply_command} if self.reply_command else {}
-        below |= {"buttons_hmac": self.buttons_signature} if below else {}
-        if self.files:
-            below |= {"files": [one.to_json() for one in self.files], "files_hmac": self.files_signature}
-        return dumps(
-            record | ({"usage": self.usage} if self.usage else {}) | ({"error": True} if self.error else {}) | below
-        )
+        usage: dict[str, Any] = {"usage": self.usage} if self.usage else {}
+        more = self._more()
+        signed = {"more_hmac": self.more_signature} if more else {}
+        return dumps(record | usage | ({"error": True} if self.error else {}) | more | signed)
+
+    def _more(self) -> dict[str, Any]:
+        """What comes with the answer, as it is written."""
+        more = {
+            "buttons": keyboard_json(self.buttons),
+            "reply_command": self.reply_command,
+            "files": [one.to_json() for one in self.files],
+        }
+        return {name: value for name, value in more.items() if value}
+
+    def _sign_more(self, key: str, task_id: str) -> str:
+        """JSON ends where its bracket ends, so there is one way to read what is signed."""
+        return _hmac(key, f"more:{task_id}:{json.dumps(self._more())}")
 
     @classmethod
     def parse(cls, raw: bytes) -> Result:
         record = loads_object(raw)
-        usage, signed, signed_files = (record.get(name) for name in ("usage", "buttons_hmac", "files_hmac"))
+        usage, signed = record.get("usage"), record.get("more_hmac")
         return cls(
             text_of(record, "output"),
             text_of(record, "completed_at"),
@@ -167,25 +171,10 @@ class Result:
             usage if isinstance(usage, dict) else None,
             record.get("error") is True,
             keyboard_of(record.get("buttons")),
-            signed if isinstance(signed, str) and signed.isascii() else "",
             reply_command_of(record.get("reply_command")),
             media_of({"media": record.get("files")})[:MEDIA_MOST],
-            signed_files if isinstance(signed_files, str) and signed_files.isascii() else "",
+            signed if isinstance(signed, str) and signed.isascii() else "",
         )
-
-
-def _signature(key: str, task_id: str, output: str, completed_at: str) -> str:
-    return _hmac(key, f"{task_id}:{output}:{completed_at}")
-
-
-def _buttons_signature(key: str, task_id: str, buttons: Keyboard, reply_command: str) -> str:
-    """JSON ends where its list ends, so there is one way to read what is signed."""
-    below = json.dumps(keyboard_json(buttons)) + (f":{reply_command}" if reply_command else "")
-    return _hmac(key, f"buttons:{task_id}:{below}")
-
-
-def _files_signature(key: str, task_id: str, files: tuple[Media, ...]) -> str:
-    return _hmac(key, f"files:{task_id}:{json.dumps([one.to_json() for one in files])}")
 
 
 def _hmac(key: str, message: str) -> str:

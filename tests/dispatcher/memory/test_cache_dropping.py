@@ -45,7 +45,7 @@ NO_WORDS = {
     "shared/text/dates/named_times.py:_placeholders": "our own phrases",
     "shared/config/kinds.py:indexes": "our own", "shared/config/kinds.py:embedders": "our own",
     "shared/hooks.py:features": "our own features", "shared/hooks.py:feature_modules": "our own modules",
-    "shared/config/feature_settings.py:feature_settings": "their models",
+    "shared/config/feature_settings.py:feature_settings": "their models", "shared/release/manifest.py:shape": "a model",
 }  # fmt: skip
 
 

@@ -62,7 +62,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], dict[str, Any], str]] = {
     "a file too many": (lambda p: (p / "1" / CHROMA / "more").touch(), {}, "were changed"),
     "a link": (lambda p: (p / "1" / CHROMA / "more").symlink_to("/etc/hostname"), {}, "changed"),
     "another model": (lambda p: None, {"digest": "d2"}, "another embedding"),
-    "other prefixes": (lambda p: None, {"prefixes": {"document": "passage: "}}, "another embedding"),
+    "other prefixes": (lambda p: None, {"document_prefix": "passage: "}, "another embedding"),
 }  # fmt: skip
 
 

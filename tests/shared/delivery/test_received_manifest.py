@@ -114,7 +114,7 @@ def test_a_field_of_another_type_is_refused_with_its_name(brought: Path) -> None
     "change",
     [
         {"embedding": {"family": "x"}},
-        {"embedding": {"family": "x", "dimensions": 2, "prefixes": {"document": "", "query": ""}, "provider": "x", "digest": "x", "probes": [[1.0]]}},
+        {"embedding": {"family": "x", "dimensions": 2, "document_prefix": "", "query_prefix": "", "provider": "x", "digest": "x", "probes": [[1.0]]}},
         {"ledger": {"not_embedded": ["t1"]}},
         {"ledger": {"accounts": {"9912": {"archived": "1"}}}},
         {"ledger": {"unknown": 1}},

@@ -6,12 +6,10 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nightly.index.chat_parts import ChatParts
-from shared.release import chats
 from shared.release.chats import COUNTED, ChatRow, ChatTable, changed_chats, in_both, version
 from shared.release.manifest import CHATS, file_record
 from shared.release.parts import part_files
@@ -114,11 +112,7 @@ def test_parts_of_many_nights_are_read_as_one_table(said: list[dict[str, tuple[i
             assert {one.chat_id: table.row(one.chat_id) for one in table} == there
 
 
-@pytest.mark.parametrize("one_by_one", [0, 1000])
-def test_what_two_releases_may_not_have_in_common_is_found_by_their_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_by_one: int
-) -> None:
-    monkeypatch.setattr(chats, "ONE_BY_ONE", one_by_one)
+def test_what_two_releases_may_not_have_in_common_is_found_by_their_files(tmp_path: Path) -> None:
     nights = Nights(tmp_path)
     nights.night(row("a", 1), row("b", 2))
     old = nights.built

@@ -28,7 +28,14 @@ from tests.support.night.index_world import vector_of
 
 CHROMA = place_of("chroma")
 
-IDENTITY = {"family": "made-up", "dimensions": DIMENSIONS, "prefixes": {}, "provider": "test", "digest": "d1"}
+IDENTITY = {
+    "family": "made-up",
+    "dimensions": DIMENSIONS,
+    "document_prefix": "",
+    "query_prefix": "",
+    "provider": "test",
+    "digest": "d1",
+}
 
 
 def said(chat: str, number: int, text: str | None = None) -> Chunk:

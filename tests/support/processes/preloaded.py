@@ -9,7 +9,7 @@ import dispatcher
 import nightly
 import shared
 from shared.config.settings import Settings
-from shared.release.manifest_schema import _Shape
+from shared.release.manifest import shape
 from shared.text.dates.calendar_words import WORDS
 from shared.text.dates.named_times import rules
 
@@ -21,6 +21,6 @@ for package in (shared, dispatcher, nightly):
         if found.name.rpartition(".")[2] not in PROGRAMS and ".tests" not in found.name:
             import_module(found.name)
 Settings.model_rebuild()
-_Shape.model_rebuild()
+shape()
 for language in WORDS:
     rules(language)

@@ -147,7 +147,7 @@ def test_files_of_a_result_are_signed(directory: Directory) -> None:
     signed = Result.sign(key, "t1", "Here it is.", moment, files=files)
     assert Result.verified(key, "t1", signed.to_json()).files == files
     other = Result.sign("another key of the same kind", "t1", "Here it is.", moment, files=files)
-    forged = signed.to_json().replace(signed.files_signature.encode(), other.files_signature.encode())
+    forged = signed.to_json().replace(signed.more_signature.encode(), other.more_signature.encode())
     assert Result.verified(key, "t1", forged).files == ()
     renamed = signed.to_json().replace(b"a.txt", b"b.txt")
     assert Result.verified(key, "t1", renamed).files == ()

@@ -29,7 +29,7 @@ FORGET = Button("Forget", "/memory forget 12")
 def with_buttons(stage: Stage, task_id: str, output: str, *buttons: Button, secret: str = SECRET) -> None:
     result = Result.sign(SECRET, task_id, output, "2026-11-26T08:00:00+00:00", buttons=(buttons,))
     forged = Result.sign(secret, task_id, output, "2026-11-26T08:00:00+00:00", buttons=(buttons,))
-    raw = loads_object(result.to_json()) | {"buttons_hmac": forged.buttons_signature}
+    raw = loads_object(result.to_json()) | {"more_hmac": forged.more_signature}
     stage.redis.set(f"hcli:results:{task_id}", dumps(raw), ex=600)
 
 
@@ -148,7 +148,7 @@ def test_a_reply_command_is_signed_with_the_buttons() -> None:
     made = Result.sign(SECRET, "t-1", "x", "2026-11-26T08:00:00+00:00", reply_command="/memory edit 3")
     assert Result.verified(SECRET, "t-1", made.to_json()).reply_command == "/memory edit 3"
     others: list[Any] = ["/memory edit 4", "rm", 3]
-    for changed in ({"buttons_hmac": "x"}, *({"reply_command": other} for other in others)):
+    for changed in ({"more_hmac": "x"}, *({"reply_command": other} for other in others)):
         raw = dumps(loads_object(made.to_json()) | changed)
         assert Result.verified(SECRET, "t-1", raw).reply_command == ""
 
