@@ -81,7 +81,8 @@ def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def summary(text: str | None) -> str:
-    return marked(" ".join((text or "").partition("\n\n")[0].split()))
+    """The first sentence."""
+    return marked(re.split(r"(?<=[.]) ", " ".join((text or "").split()))[0])
 
 
 def marked(text: str) -> str:
