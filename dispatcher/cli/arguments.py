@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import orjson
 import typer
 
-from shared.config.settings import Settings
-from shared.errors import InvalidInput, ReleaseRefused
+from shared.config.settings import Settings, load_settings
+from shared.errors import HmemError, InvalidInput, ReleaseRefused
 from shared.system.command import print_bytes
 from shared.turns.records import RecordRefused, chat_id_of
 
@@ -37,9 +38,28 @@ def required(value: str, name: str) -> str:
 
 def given_chat(value: str) -> str:
     try:
-        return chat_id_of(value or None)
+        chat = chat_id_of(value or None)
     except RecordRefused as error:
         raise InvalidInput(f"CHAT {value!r} cannot be a chat id: {error}.") from error
+    return _first_number(chat) if chat.startswith("-100") else chat
+
+
+def _first_number(supergroup: str) -> str:
+    """That of the group which has become this supergroup: all of it is stored under that."""
+    from redis import RedisError
+
+    from dispatcher.queue.chats import moved_chats
+    from shared.turns.signed.records import secret_in
+    from shared.wire import keys
+
+    settings = load_settings()
+    with suppress(RedisError, HmemError), closing(connect(settings)) as client:
+        moved = moved_chats(cast(dict[bytes, bytes], client.hgetall(keys.MOVED)), secret_in(settings))
+        first = next((str(chat) for chat, to in moved.items() if str(to) == supergroup), supergroup)
+        if first != supergroup:
+            typer.echo(f"The group {supergroup} is stored under its first number, {first}.", err=True)
+        return first
+    return supergroup
 
 
 def given_times(since: str | None, until: str | None, zone: ZoneInfo) -> tuple[float | None, float | None]:

@@ -31,9 +31,10 @@ class AllowedChats:
 
     def __init__(self, chats: frozenset[int], redis: AsyncRedis, secret: str) -> None:
         self._chats, self._redis, self._secret = chats, redis, secret
+        self.moved = dict[int, int]()  # group → the supergroup that it has become: either may be listed
 
     async def has(self, chat: int) -> bool:
-        return chat in self._chats or any(
+        return not self._chats.isdisjoint((chat, self.moved.get(chat, chat))) or any(
             await features().ask_async(admits, chat=chat, redis=self._redis, secret=self._secret)
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from typing import Any, cast
@@ -18,6 +18,7 @@ from shared.config.tools import ChatTools
 from shared.errors import RedisUnavailable
 from shared.text.translations import language_of
 from shared.turns.records import RecordRefused, Turn, dumps, loads_object
+from shared.turns.signed.records import sign_record, signed_record
 from shared.wire import keys
 
 log = structlog.get_logger()
@@ -35,6 +36,25 @@ class ChatAccess(StrEnum):
 
     LIMITED = "limited"
     CLOSED = "closed"
+
+
+# A group that becomes a supergroup has another number from then on. All that is stored of it stays under the first one: the bot reads and writes the
+# new number as the first (telegram/core.py), so nothing else knows of it.
+
+
+def signed_move(secret: str, chat: int, to: int) -> bytes:
+    return sign_record(secret, f"{keys.MOVED} {chat}", {"to": to})
+
+
+def moved_chats(records: Mapping[bytes, bytes], secret: str) -> dict[int, int]:
+    """Group → the supergroup that it has become; without what nobody of us has signed."""
+    found = dict[int, int]()
+    for chat, raw in records.items():
+        try:
+            found[int(chat)] = int(signed_record(secret, f"{keys.MOVED} {chat.decode()}", raw)["to"])
+        except (ValueError, KeyError, TypeError) as error:
+            log.error("a group's new number is not believed", chat=chat.decode("utf-8", "replace"), error=str(error))
+    return found
 
 
 class ToolAccess:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from shared.hooks import feature_modules
+from shared.wire.json import dumps, loads_object
+from shared.wire.keys import MOVED
 
 
 @dataclass(frozen=True)
@@ -44,5 +46,6 @@ def all_keys() -> tuple[Key, ...]:
 
 def chat_tables() -> dict[str, TableOfChats]:
     """What it is called in the archive → the table."""
-    found = [getattr(module, "CHAT_TABLES", {}) for module in feature_modules("keys")]
+    found = [{"moved": TableOfChats(MOVED, loads_object, dumps)}]
+    found += [getattr(module, "CHAT_TABLES", {}) for module in feature_modules("keys")]
     return {name: table for tables in found for name, table in tables.items()}

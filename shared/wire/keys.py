@@ -80,6 +80,10 @@ def bot_owner(bot: str) -> str:
     return f"hcli:mem:bot:owner:{bot}"
 
 
+#: Groups that have become supergroups (dispatcher/queue/chats.py).
+MOVED = "hcli:mem:moved"
+
+
 def outbox(bot: str) -> str:
     return f"hcli:mem:outbox:{bot}"
 

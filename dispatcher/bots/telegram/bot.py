@@ -116,6 +116,7 @@ class Bot:
     async def _while_owner(self) -> None:
         """Run until one of the parts ends: the lease is lost, or there is an error."""
         core = self._core
+        await until_redis_answers(core.load_moves)
         delivery, hooks = Delivery(core), features().parts(telegram_bot, core=core)
         arrivals = Arrivals(core, delivery.wake)
         intake = Intake(core, hooks, arrivals, delivery.wake)

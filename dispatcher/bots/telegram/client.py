@@ -10,8 +10,9 @@ import json
 import math
 import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import redis
@@ -84,8 +85,13 @@ class TelegramSession(AiohttpSession):
     """
 
     known = False  # Telegram has accepted the token
+    moved: Mapping[int, int] = MappingProxyType(
+        {}
+    )  # group → the supergroup that it has become, to which its requests go
 
     async def make_request(self, bot: Bot, method: TelegramMethod[Any], timeout: int | None = None) -> Any:
+        if (to := self.moved.get(getattr(method, "chat_id", None) or 0)) is not None:
+            method = method.model_copy(update={"chat_id": to})
         try:
             result = await super().make_request(bot, method, timeout)
         except UnicodeDecodeError as error:

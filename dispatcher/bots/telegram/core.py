@@ -12,8 +12,10 @@ import contextlib
 import hashlib
 import hmac
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
+import structlog
 from aiogram.exceptions import TelegramAPIError
 from aiogram.types import User
 from redis.asyncio import Redis
@@ -23,11 +25,18 @@ from dispatcher.bots.telegram.state import BotState, Waiting
 from dispatcher.queue.admission import AllowedChats
 from dispatcher.queue.rights import Rights
 from shared.config.settings import Settings
-from shared.text.translations import later, tr
+from shared.text.translations import later, speaking, tr
 from shared.turns.signed.results import Button, Keyboard, keyboard, row_of, signing_key
+from shared.wire import keys
 from shared.wire.media.store import MediaStore
 
+log = structlog.get_logger()
+
 STOP = later("Stop")
+MOVED = later(
+    "This group is a supergroup now. What I remember here, its reminders and its settings have come along; for the person who runs me it is still "
+    "chat {chat}."
+)
 
 #: How long a button may be pressed. Seconds.
 VALID_SECONDS = 2 * 86_400
@@ -95,6 +104,42 @@ class BotCore:
         self.allowed, self.rights = AllowedChats(settings.allowed, redis, secret), Rights(settings)
         self.media = MediaStore(redis)
         self.me: User  # as Telegram knows the bot: set before anything is done
+
+    async def load_moves(self) -> None:
+        """Groups that have become supergroups: they are asked for by their first number, which is in ALLOWED_CHATS and under which all of them is
+        stored, and requests to them go to the new one."""
+        self.allowed.moved = self.telegram.session.moved = await self.state.chats.moved()
+
+    async def move(self, chat: int, to: int) -> None:
+        """The group has become a supergroup. Everything may be repeated."""
+        if chat in self.allowed.moved or not (await self.allowed.has(chat) or await self.allowed.has(to)):
+            return
+        for name, one in (await self.state.deliveries.waiting()).items():
+            if one.chat == str(chat):  # the numbers of its messages are those of others there
+                there = replace(one, placeholder=None, thread=None, reply_to=None, row=None)
+                await self.state.deliveries.note(name, there)
+        await self.state.marks.note(f"row-{chat}", b"")
+        await self.state.chats.move(chat, to)
+        await self.load_moves()
+        with speaking(await self.state.chats.language(str(chat))):
+            said = Waiting(str(chat), time.time(), text=tr(MOVED).format(chat=chat))
+        await self.state.updates.tell(f"moved-{chat}", said, keys.bot_told(str(to)), keys.BOT_TOLD_TTL_SECONDS)
+        log.warning("a group has a new chat id; everything of it stays under the first one", was=chat, now=to)
+
+    def as_stored(self, update: Any) -> Any:
+        """An update of Telegram's with the first numbers of these groups."""
+        first = {to: chat for chat, to in self.allowed.moved.items()}
+
+        def read(value: Any) -> Any:
+            if isinstance(value, list):
+                return [read(one) for one in value]
+            if not isinstance(value, dict):
+                return value
+            read_ = {name: read(one) for name, one in value.items()}
+            is_chat = "type" in value and isinstance(value.get("id"), int)
+            return read_ | {"id": first.get(value["id"], value["id"])} if is_chat else read_
+
+        return read(update) if first else update
 
 
 class Keyboards:

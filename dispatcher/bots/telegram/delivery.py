@@ -105,7 +105,7 @@ class Delivery:
         self._telegram, self._state, self._allowed = core.telegram, core.state, core.allowed
         self._zone, self._redis = core.settings.timezone, core.redis
         self._keyboards, self._files, self._marks = Keyboards(core), core.media, core.state.marks
-        self._secret = core.secret
+        self._secret, self._move = core.secret, core.move
         # None: answers are shown only when they are complete
         self._partials = Partials(core, self._keyboards) if core.settings.stream else None
         self._chats: dict[int, asyncio.Task[None]] = {}  # one task for each chat with work
@@ -204,21 +204,17 @@ class Delivery:
                 return
 
     async def _do(self, job: Job) -> None:
+        chat = job.record.target
         try:
-            chat = int(job.record.chat)
             if job.record.text is None and not await until_redis_answers(lambda: self._allowed.has(chat)):
                 raise NotDelivered("its chat is not allowed any more")
             with speaking(job.record.language):
                 await self._deliver(job)
         except TelegramMigrateToChat as moved:
-            log.warning(
-                "a group has a new chat id: add it to ALLOWED_CHATS, or send /invite here in it",
-                was=job.record.chat,
-                now=moved.migrate_to_chat_id,
-            )
-            moved_to = str(moved.migrate_to_chat_id)
-            record = replace(job.record, moved=moved_to, placeholder=None, thread=None, reply_to=None)
-            await self._note(job.name, record)  # the next look continues there
+            to = moved.migrate_to_chat_id
+            await until_redis_answers(lambda: self._move(chat, to))  # the next look continues there
+            if chat not in self._allowed.moved:
+                await self._end(job)
         except (NotDelivered, TelegramForbiddenError, TelegramBadRequest) as error:
             log.warning("a delivery was abandoned", task=job.name, chat=job.record.chat, error=str(error))
             await self._end(job)

@@ -103,10 +103,18 @@ class Intake:
         bot = self._core.telegram.bot
         try:
             async with answered_in_time(bot, raw.get("callback_query")) as answer_press:
-                update = Update.model_validate(raw, context={"bot": bot})
+                await self._follow(raw.get("message"))
+                update = Update.model_validate(self._core.as_stored(raw), context={"bot": bot})
                 await until_redis_answers(lambda: self._feed(f"tg-{self._core.me.id}-{number}", update, answer_press))
         except Exception as error:  # noqa: BLE001 - an update that stops us would stop everyone
             log.error("an update could not be processed and is skipped", update=number, error=_where(error))
+
+    async def _follow(self, message: Any) -> None:
+        """A group that becomes a supergroup says so, and so does the supergroup."""
+        said = message if isinstance(message, dict) else {}
+        here, to, was = said.get("chat", {}).get("id"), said.get("migrate_to_chat_id"), said.get("migrate_from_chat_id")
+        if to or was:
+            await until_redis_answers(lambda: self._core.move(was or here, to or here))
 
     async def _feed(self, task_id: str, update: Update, answer_press: Callable[[str], Awaitable[None]]) -> None:
         """One update; may be repeated."""

@@ -18,6 +18,7 @@ from redis import ResponseError
 from redis.asyncio import Redis
 
 from dispatcher.bots.answers import Answers
+from dispatcher.queue.chats import moved_chats, signed_move
 from dispatcher.queue.scripts import script_text
 from shared.config.settings import Settings
 from shared.system.formats import refuse_newer_redis
@@ -64,7 +65,6 @@ class Waiting:
     parts_sent: int = 0
     files_sent: int | None = None
     text: str | None = None
-    moved: str | None = None  # chat that the group has become
     user: str | None = None  # who asked, as the task has it
     buttons: list[list[dict[str, str]]] | None = None  # below the text (results.py)
     row: int | None = None  # message that was sent last, with the buttons
@@ -74,7 +74,7 @@ class Waiting:
 
     @property
     def target(self) -> int:
-        return int(self.moved or self.chat)
+        return int(self.chat)
 
     def to_json(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value is not None}
@@ -97,9 +97,7 @@ class Mark:
     task: str
     digest: str
     user: str | None = None  # under an answer that shows what was heard: who had said it
-    start: int | None = (
-        None  # of one of several messages whose texts became one: where its own begins there, and how long it is
-    )
+    start: int | None = None  # of one of several messages whose texts became one: where its own begins there
     length: int = 0
 
     def put(self, text: str, whole: str) -> str | None:
@@ -201,8 +199,7 @@ class Updates(_InRedis):
         seen, message_seen = keys.bot_seen(task_id), keys.bot_seen(message)
         names = [WAITING, seen, keys.TASKS, keys.pending(record.chat), message_seen, ARRIVING]
         limits = [QUEUED, QUEUED_OF_CHAT, keys.BOT_SEEN_TTL_SECONDS]
-        full = f"full-{record.chat}"
-        refused = [full, signed_waiting(self._secret, full, refusal)] if refusal else ["", ""]
+        refused = [full := f"full-{record.chat}", signed_waiting(self._secret, full, refusal)] if refusal else ["", ""]
         more = [mark.to_json() if mark else b"", *refused, arriving]
         waiting = signed_waiting(self._secret, task_id, record)
         return int(await self._run("intake", names, [task_id, waiting, task, *limits, *more]))
@@ -290,6 +287,13 @@ class Chats(_InRedis):
             await self._redis.delete(keys.bot_model(chat))
         else:
             await self._redis.set(keys.bot_model(chat), model)
+
+    async def moved(self) -> dict[int, int]:
+        """Group → the supergroup that it has become."""
+        return moved_chats(await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.MOVED)), self._secret)
+
+    async def move(self, chat: int, to: int) -> None:
+        await self._redis.hset(keys.MOVED, str(chat), cast(str, signed_move(self._secret, chat, to)))
 
     async def language(self, chat: str) -> str | None:
         """The language that a chat has chosen; None if it has chosen none."""

@@ -17,6 +17,7 @@ import pytest
 from tests.dispatcher.answering.test_redis_outages import OwnRedis
 from tests.servers.loopback import Answering, Loopback
 from tests.servers.telegram_api import TOKEN, TelegramApi
+from tests.servers.telegram_messages import mention
 from tests.support.day.telegram_bot import ALLOWED, Bot, Stage, wait_until
 from tests.support.machine import wait_for
 from tests.support.world import World
@@ -164,3 +165,36 @@ def test_allowed_chats_may_be_empty(stage: Stage) -> None:
     wait_until(lambda: stage.api.texts(ALLOWED[0]), lambda: "the sentence for strangers")
     assert bot.said("ALLOWED_CHATS is empty")
     assert stage.queued() == []
+
+
+def test_a_group_that_becomes_a_supergroup_keeps_its_memory_and_all_that_goes_with_it(stage: Stage) -> None:
+    """Through a restart of the bot and the loss of Redis, too; ALLOWED_CHATS and everything that is stored have the first number."""
+    old, new, text = -5151, -1005151, "@memory_bot the boiler code is 4711"
+    settings = {"ALLOWED_CHATS": str(old), "OWNERS": "7"}
+    bot, world = stage.bot(**settings), stage.world
+    answered, waiting = (stage.ask(old, text, entities=mention(text)) for _ in range(2))
+    stage.answer(answered, "Noted.")
+    wait_until(lambda: "Noted." in stage.api.texts(old), lambda: str(stage.api.texts(old)))
+    stage.api.say(old, None, migrate_to_chat_id=new)
+    stage.api.say(new, None, migrate_from_chat_id=old)
+    wait_until(lambda: "supergroup" in str(stage.api.texts(new)), lambda: str(stage.api.texts(new)))
+    stage.answer(waiting, "Written before, said after.")
+    wait_until(lambda: "Written before, said after." in stage.api.texts(new), lambda: str(stage.api.texts(new)))
+    assert bot.stop() == 0
+    world.say("t1", "the boiler code is 4711", chat_id=str(old))
+    world.night()
+    stage.redis.flushall()
+    world.command("hmem", "restore", str(world.night_dir / "archive"))
+    stage.bot(**settings)
+    task = stage.ask(new, text, entities=mention(text))
+    assert stage.redis.lrange(f"hcli:pending:{old}", 0, -1) == [task.encode()]
+    stage.answer(task, "Still here.")
+    stage.shows(new, *stage.api.texts(new)[:2], "Still here.")
+    assert sum("supergroup" in one for one in stage.api.texts(new)) == 1
+    shown = world.command("hmem", "search", "--", str(new), "boiler code")
+    assert "4711" in shown.stdout
+    assert f"The group {new} is stored under its first number, {old}." in shown.stderr
+    stage.redis.hset("hcli:mem:moved", str(old), '{"to": -1006666}')
+    assert "stored under" not in world.command("hmem", "search", "--", "-1006666", "boiler", check=False).stderr, (
+        "nobody signed that"
+    )
