@@ -87,7 +87,9 @@ def add(
             raise InvalidInput(f"A {kind.value} has no priority. Add --type goal, or omit --priority.")
         more["priority"] = priority
     if deadline:
-        more["deadline"] = _deadline(settings, kind, deadline, now)
+        from dispatcher.memory.dates.user_dates import goal_deadline
+
+        more["deadline"] = goal_deadline(kind.value, deadline, now, settings.timezone)
     with opened_day(settings, vectors=True) as day:
         known = day.memories.count(chat_id)
         outcome = day.acting.add(owner_task(chat_id), text.strip(), now, kind=kind.value, **more)
@@ -335,17 +337,6 @@ def _chosen(day: DayMemory, chat_id: str, which: str, what: str, *, valid: bool 
             f"Several match, so it is not clear which {what} you mean and nothing was changed. Give a number: {named}"
         )
     return match.memories[0]
-
-
-def _deadline(settings: Settings, kind: Kind, text: str, now: float) -> float:
-    from dispatcher.memory.dates.user_dates import deadline_of
-
-    if kind is not Kind.GOAL:
-        raise InvalidInput(f"A {kind.value} has no deadline. Add --type goal, or omit --deadline.")
-    try:
-        return deadline_of(text, now, settings.timezone)
-    except InvalidInput as error:
-        raise InvalidInput(f"--deadline: {error}") from error
 
 
 def _report(memory: Memory, text: str, forgotten: list[str], *, json: bool) -> None:

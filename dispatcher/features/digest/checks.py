@@ -7,19 +7,17 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from datetime import time as clock
 from pathlib import Path
 from typing import Any
 
 from dispatcher.features.digest import keys
-from dispatcher.features.digest.settings import DigestSettings
+from dispatcher.features.digest.settings import DigestSettings, report_due
 from dispatcher.health.checks.night import LOOK_AT_NIGHT
 from dispatcher.health.findings import Check, Finding, Setup, ok, warning
 from dispatcher.health.nights import STALE_HOURS, nights_of
 from dispatcher.queue.admission import chats_let_in
 from dispatcher.queue.state import read_holds
 from shared.system import formats
-from shared.text.dates.calendar_days import instant
 from shared.text.format import time_text
 
 #: Seconds after REPORT_AT by which a good night must have come.
@@ -33,10 +31,9 @@ STARTED = time.time()
 def check_missed_night(setup: Setup) -> Finding:
     """Between the last time of day at which a night must have come and the one a day before, there was one."""
     now, zone, good = setup.now(), setup.settings.timezone, nights_of(setup.redis).good
-    report_at = clock.fromisoformat(setup.settings.of(DigestSettings).report_at)
     today = datetime.fromtimestamp(now, zone).date()
     days = [today - timedelta(back) for back in range(4)]
-    limits = [limit for day in days if (limit := instant(day, report_at, zone) + LATE_SECONDS) <= now]
+    limits = [limit for day in days if (limit := report_due(setup.settings, day) + LATE_SECONDS) <= now]
     last = good[1] if good else running_since(setup.settings.hmem_state_dir)
     if last > limits[1] and now - last <= STALE_HOURS * 3600:
         return ok(f"Night {good[0]} ended well at {time_text(good[1], zone)}." if good else "A night is not due yet.")

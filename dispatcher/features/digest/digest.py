@@ -7,20 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
-from datetime import time as clock
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import structlog
 
 from dispatcher.features.digest.outgoing import Outgoing, due
-from dispatcher.features.digest.settings import DigestSettings
+from dispatcher.features.digest.settings import report_due
 from dispatcher.memory.dates.reminders import TURNS_LOOKED_AT, language_of_reminder
 from dispatcher.memory.day.history import look_back
 from dispatcher.memory.store.whose import said_text
 from shared.errors import HmemError, ReleaseRefused
 from shared.search.history import HistoryQuery
-from shared.text.dates.calendar_days import end_of_day, instant, midnight
+from shared.text.dates.calendar_days import end_of_day, midnight
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, speaking, tr
 from shared.text.translations.dates import day_shown, long_date_with_weekday
@@ -67,8 +66,7 @@ def digest_text(
     turns = [one for one in said if one.task_id not in unmet]
     memories = day.remembering.of_chat(chat_id).memories
     since_day = last if last and last < today else yesterday
-    report_at = clock.fromisoformat(settings.of(DigestSettings).report_at)
-    since = instant(max(since_day, today - timedelta(MOST_DAYS)), report_at, zone)
+    since = report_due(settings, max(since_day, today - timedelta(MOST_DAYS)))
     goals, new = _due(memories, since, end_of_day(today + timedelta(1), zone)), _new(memories, since)
     language = chosen or language_of_reminder(
         "", [one.content for one in turns if one.role == "user"][-TURNS_LOOKED_AT:]
@@ -138,7 +136,7 @@ def send_digests(
     """Send today's digests that were not sent yet; how many. RedisError if Redis does not answer. A chat whose digest fails is tried again."""
     settings = day.settings
     today = datetime.fromtimestamp(now, settings.timezone).date()
-    if now < instant(today, clock.fromisoformat(settings.of(DigestSettings).report_at), settings.timezone):
+    if now < report_due(settings, today):
         return 0
     chats = {chat: last for chat, last in outgoing.wanted_digests().items() if due(last, today)}
     if not chats or not outgoing.my_turn("digests", now, TURN_SECONDS):

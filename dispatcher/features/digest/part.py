@@ -12,7 +12,6 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from datetime import time as clock
 from typing import Any, cast
 
 import redis
@@ -25,13 +24,13 @@ from dispatcher.answering.hooks import Core
 from dispatcher.features.digest import keys as own
 from dispatcher.features.digest.checks import running_since
 from dispatcher.features.digest.outgoing import Outgoing, due
-from dispatcher.features.digest.settings import DigestSettings
+from dispatcher.features.digest.settings import DigestSettings, report_due
+from dispatcher.health.checks.host import our_directories
 from dispatcher.health.findings import Setup
 from dispatcher.health.hooks import morning_line
 from dispatcher.health.nights import nights_of, read_records
 from shared.errors import HmemError
 from shared.hooks import features, hook
-from shared.text.dates.calendar_days import instant
 from shared.wire import keys
 from shared.wire.client import BACKGROUND, open_redis
 
@@ -144,7 +143,7 @@ def send_report(setup: Setup) -> bool:
         Outgoing(setup.redis, setup.settings),
     )
     day = datetime.fromtimestamp(now, settings.timezone).date()
-    at = instant(day, clock.fromisoformat(own.report_at), settings.timezone)
+    at = report_due(settings, day)
     began = running_since(settings.hmem_state_dir)
     if now < at or began > at or not due(outgoing.noted("report"), day):
         return False
@@ -158,17 +157,9 @@ def send_report(setup: Setup) -> bool:
         read_records(client.get(keys.NIGHT_REPORT)),
         nights_of(client).good,
         int(told) if told.isdecimal() else None,
-        _free_here(setup),
+        min((setup.disk_usage(path).free for path in our_directories(settings)), default=None),
         problems(setup),
         features().ask(morning_line, client=client, run=good[0]) if (good := nights_of(client).good) else (),
     )
     commands = [command for _, command in morning.told_by_features]
     return outgoing.report(own.report_chat, report_text(morning), day, now, morning.newest_run, commands)
-
-
-def _free_here(setup: Setup) -> int | None:
-    settings, found = setup.settings, []
-    for path in (settings.hmem_state_dir, settings.hmem_memory_dir):
-        with contextlib.suppress(OSError):
-            found.append(setup.disk_usage(path).free)
-    return min(found, default=None)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import date
+from datetime import time as clock
+from typing import TYPE_CHECKING
+
 from pydantic import Field, field_validator
 
 from shared.config import values
 from shared.config.feature_settings import FeatureSettings
 from shared.config.values import BlankIsUnset, ClockTime, HttpUrl
+from shared.text.dates.calendar_days import instant
+
+if TYPE_CHECKING:
+    from shared.config.settings import Settings
 
 
 class DigestSettings(FeatureSettings):
@@ -32,3 +40,8 @@ class DigestSettings(FeatureSettings):
         if "," in value:
             raise ValueError("write one chat id, such as 9912")
         return values.chat_ids(value.strip())
+
+
+def report_due(settings: Settings, day: date) -> float:
+    """When the report and the digests of a day are due (REPORT_AT), in POSIX seconds."""
+    return instant(day, clock.fromisoformat(settings.of(DigestSettings).report_at), settings.timezone)

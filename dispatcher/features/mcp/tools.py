@@ -20,7 +20,7 @@ from dispatcher.memory.day.open_memory import OpenedMemory
 from dispatcher.memory.session_history import HistoryEntry, conversation_of, entry_of, history_lines
 from dispatcher.memory.tombstones import hidden_by
 from shared.config.settings import Settings
-from shared.errors import HmemError, InvalidInput, SettingsError
+from shared.errors import HmemError, SettingsError
 from shared.search.types import HiddenTurns, Query
 from shared.text.format import fitting, one_line, shorten, storable, time_text
 from shared.text.marks import harmless
@@ -128,9 +128,11 @@ class ChatMemory:
 
     def add(self, text: str, kind: str, deadline: str | None) -> str:
         """Store a memory as `/memory add` does. Repeating the call stores it only once."""
+        from dispatcher.memory.dates.user_dates import goal_deadline
+
         now, more = time.time(), dict[str, Any]()
         if deadline is not None:
-            more["deadline"] = self._deadline(kind, deadline, now)
+            more["deadline"] = goal_deadline(kind, deadline, now, self._settings.timezone)
         with self._up_to_date():
             self._require_store()
             self._open_vectors(None)
@@ -153,13 +155,6 @@ class ChatMemory:
     def _require_store(self) -> None:
         if not self._day.wanted:
             raise SettingsError("Nothing is stored here: DAY_STORE_URL=none switches it off. Answer without it.")
-
-    def _deadline(self, kind: str, text: str, now: float) -> float:
-        from dispatcher.memory.dates.user_dates import deadline_of
-
-        if kind != "goal":
-            raise InvalidInput(f"A {kind} has no deadline. Omit it, or store it as a goal.")
-        return deadline_of(text, now, self._settings.timezone)
 
     def _action(self, text: str, kind: str, deadline: str | None) -> str:
         """The task id of an addition: the same for the same text, until something is forgotten or done; after that the text may be added again."""

@@ -46,6 +46,13 @@ def deadline_of(text: str, now: float, zone: ZoneInfo) -> float:
     raise InvalidInput(tr(AMBIGUOUS if ambiguous(text) else UNKNOWN).format(text=quoted, forms=tr(AHEAD)))
 
 
+def goal_deadline(kind: str, text: str, now: float, zone: ZoneInfo) -> float:
+    """The same for a memory of this type; InvalidInput also unless it is a goal."""
+    if kind != "goal":
+        raise InvalidInput(f"A {kind} has no deadline. Leave it out, or make it a goal.")
+    return deadline_of(text, now, zone)
+
+
 def read_since(text: str, now: float, zone: ZoneInfo) -> float:
     """POSIX seconds from which a search looks: the beginning of a day, week, …. InvalidInput if it is not a time."""
     return _span(text, now, zone, "--since")[0]

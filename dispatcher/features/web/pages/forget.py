@@ -12,7 +12,7 @@ from starlette.responses import Response
 from dispatcher.chat_data.forget.journal import unfinished_names
 from dispatcher.chat_data.forget.receipt import receipts
 from dispatcher.features.web.jobs import of_day
-from dispatcher.features.web.requests.asked import Asked, NotShown, go_to
+from dispatcher.features.web.requests.asked import Asked, NotShown, go_to, one_at_a_time
 from dispatcher.releases.night_command import as_ourselves, sentence_of
 from shared.errors import InvalidInput
 
@@ -21,8 +21,8 @@ CONFIRMATION = "forget"
 #: Seconds that a preview may take: it reads the archive.
 PREVIEW_SECONDS = 900.0
 RECEIPTS = 100
-#: One at a time: it reads the whole archive.
-_PREVIEWING = threading.BoundedSemaphore(1)
+#: Held while a preview is made: it reads the whole archive.
+_PREVIEWING = threading.Lock()
 
 
 def page(asked: Asked) -> Response:
@@ -42,18 +42,14 @@ def page(asked: Asked) -> Response:
 
 def preview(asked: Asked) -> Response:
     arguments, words = _selection(asked)
-    if not _PREVIEWING.acquire(blocking=False):
-        raise InvalidInput("Another preview is being made. Wait until it is there, then try again.")
     try:
-        with as_ourselves() as child:
+        with one_at_a_time(_PREVIEWING, "preview"), as_ourselves() as child:
             command = of_day("forget", *arguments, "--json")
             done = subprocess.run(
                 command, input=words.encode(), capture_output=True, timeout=PREVIEW_SECONDS, check=False, **child
             )
     except subprocess.TimeoutExpired:
         raise InvalidInput("The preview took too long. Run hmem forget in a terminal instead.") from None
-    finally:
-        _PREVIEWING.release()
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise InvalidInput(sentence_of(said[-1]) if said else "hmem forget failed without a word. Its log may say why.")

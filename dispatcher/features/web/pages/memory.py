@@ -12,7 +12,7 @@ from dispatcher.answering.commands.memory import forget_for_owner
 from dispatcher.chat_data.hooks import Panel, act_in_panel, chat_panel
 from dispatcher.features.web.chat_data import calendar, turn_times
 from dispatcher.features.web.requests.asked import Asked, go_to
-from dispatcher.memory.dates.user_dates import deadline_of
+from dispatcher.memory.dates.user_dates import goal_deadline
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.requests import owner_task
 from dispatcher.memory.store.whose import speaker_labels
@@ -74,9 +74,7 @@ def add(asked: Asked) -> Response:
         raise InvalidInput(f"A memory is one of {', '.join(KINDS)}. Go back and choose one.")
     more = {}
     if deadline := asked.value("deadline").strip():
-        if kind != "goal":
-            raise InvalidInput("Only a goal has a deadline. Go back, and choose goal or leave the deadline empty.")
-        more["deadline"] = deadline_of(deadline, now, asked.zone)
+        more["deadline"] = goal_deadline(kind, deadline, now, asked.zone)
     return _changed(asked, lambda day: day.acting.add(owner_task(chat_id), text, now, kind=kind, **more))
 
 

@@ -14,7 +14,7 @@ from starlette.responses import FileResponse, Response
 
 from dispatcher.chat_data.export.chat import export_chat
 from dispatcher.chat_data.forget.layers.files import EXPORTS
-from dispatcher.features.web.requests.asked import Asked, go_to
+from dispatcher.features.web.requests.asked import Asked, go_to, one_at_a_time
 from dispatcher.features.web.requests.uploads import uploaded
 from dispatcher.releases.night_command import NightCommandFailed, night_is_here, read_json, read_lines
 from shared.config.settings import Settings
@@ -23,7 +23,7 @@ from shared.system.files import make_dir, safe_name
 
 #: Options that the form has.
 FIELDS = ("bot", "only", "dates")
-#: Held while an export is made: it takes the disk and a processor, and a link for a look can ask for any number.
+#: Held while an export is made.
 EXPORTING = threading.Lock()
 
 
@@ -36,17 +36,13 @@ def _formats(settings: Settings) -> dict[str, dict[str, Any]]:
 def export(asked: Asked) -> Response:
     """A ZIP of what `hmem export` writes; removed from the disk when it is sent. InvalidInput while another is being made."""
     chat_id = asked.chat()
-    if not EXPORTING.acquire(blocking=False):
-        raise InvalidInput("Another export is being made. Wait until it is there, then go back and ask again.")
-    try:
+    with one_at_a_time(EXPORTING, "export"):
         folder = Path(tempfile.mkdtemp(prefix=EXPORTS, dir=make_dir(asked.settings.hmem_state_dir)))
         try:
             packed = _packed(asked, chat_id, folder)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-    finally:
-        EXPORTING.release()
     away = BackgroundTask(shutil.rmtree, folder, ignore_errors=True)
     return FileResponse(packed, filename=packed.name, media_type="application/zip", background=away)
 

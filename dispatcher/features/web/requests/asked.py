@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from threading import Lock
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -102,6 +103,17 @@ class Asked:
         of_session = {"grant": self.session.grant, "form_token": self.session.form_token, "path": self.path}
         times = {"zone": self.zone, "zone_name": self.settings.chat_timezone}
         return HTMLResponse(render(template, title=title, **of_session, **times, **values))
+
+
+@contextmanager
+def one_at_a_time(lock: Lock, what: str) -> Iterator[None]:
+    """InvalidInput while another request holds the lock: it takes the disk and a processor, and anybody with a link can ask for any number."""
+    if not lock.acquire(blocking=False):
+        raise InvalidInput(f"Another {what} is being made. Wait until it is there, then go back and ask again.")
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def go_to(path: str, **query: Any) -> Response:
