@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sys
@@ -15,10 +16,12 @@ import orjson
 from shared.config.packages import how_to_get_claude
 from shared.config.settings import Settings, setting_names
 from shared.errors import ClaudeUnavailable
+from shared.system.files import write_atomic
 
 #: Passed to the CLI unless our environment sets them: no second memory (it costs 500 tokens a message, and is not forgotten with ours), and about
-#: 35 s of retries instead of its default of 10 tries in 3 minutes.
-DEFAULTS = {"CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1", "CLAUDE_CODE_POST_TURN_MEMORY": "0", "CLAUDE_CODE_MAX_RETRIES": "6"}
+#: 35 s of retries instead of its default of 10 tries in 3 minutes. SIMPLE is what `--bare` sets, which reads no login.
+DEFAULTS = {"CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1", "CLAUDE_CODE_POST_TURN_MEMORY": "0", "CLAUDE_CODE_MAX_RETRIES": "6",
+            "CLAUDE_CODE_SIMPLE": "0"}  # fmt: skip
 
 #: The CLI's own switches against `@path`, whatever our environment sets. Newer versions (2.1.330) have the first, which does nothing else. The second
 #: exists since 2.1.197 or earlier, but also removes the instructions of MCP servers and the list of skills: it is set for calls that have neither.
@@ -60,6 +63,25 @@ def cli_environment(settings: Settings) -> dict[str, str]:
     """The environment that the CLI gets from this process."""
     own = set(setting_names())
     return DEFAULTS | child_environment(os.environ, own, settings.claude_env) | NO_FILE_MENTIONS
+
+
+#: In HMEM_STATE_DIR: since when this token of `claude setup-token` has been used here. It does not say itself when it ends.
+LOGIN_SINCE = "claude-token.json"
+
+
+def note_token(state: Path, environment: Mapping[str, str], now: float) -> None:
+    """Note the time if the token is another one than before, or there is none any more; nothing where that cannot be written."""
+    token = environment.get("CLAUDE_CODE_OAUTH_TOKEN", "")
+    digest = hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()[:16] if token else ""
+    if digest != _settings(state / LOGIN_SINCE).get("token", ""):
+        with suppress(OSError):
+            write_atomic(state / LOGIN_SINCE, orjson.dumps({"token": digest, "since": now}))
+
+
+def token_since(state: Path) -> float | None:
+    """POSIX seconds; None where no such token is used."""
+    noted = _settings(state / LOGIN_SINCE)
+    return float(noted["since"]) if noted.get("token") else None
 
 
 #: Settings of the whole host, which take precedence over the user's.

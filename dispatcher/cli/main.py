@@ -92,6 +92,7 @@ def _claim_format(state: Path) -> None:
 async def _serve(settings: Settings) -> None:
     import asyncio
     import signal
+    import time
     from functools import partial
 
     from dispatcher.answering.opening import open_parts
@@ -99,12 +100,14 @@ async def _serve(settings: Settings) -> None:
     from dispatcher.answering.worker import Worker
     from dispatcher.answering.worker import connect as connect_patiently
     from dispatcher.claude.client import ClaudeCli
+    from dispatcher.claude.environment import cli_environment, note_token
     from dispatcher.memory.day.memory import DayMemory
     from dispatcher.memory.session_summary import SummaryWriter, in_thread
     from dispatcher.releases.served import ServedRelease
 
     served, client = ServedRelease(settings), connect_patiently(settings)
     claude = ClaudeCli(settings)
+    note_token(settings.hmem_state_dir, cli_environment(settings), time.time())
     loop = asyncio.get_running_loop()
     writer = SummaryWriter(settings, partial(in_thread, claude, settings, loop))
     day = DayMemory(settings, served.reading, writer)

@@ -53,6 +53,7 @@ CHECKS: tuple[Check, ...] = (
     Check("expiry", made_by("redis", "check_expiry"), needs=("redis",)),
     Check("claude", made_by("claude", "check_claude")),
     Check("login", made_by("claude", "check_login"), needs=("claude",)),
+    Check("token", made_by("claude", "check_token"), morning=True),
     Check("dispatcher", made_by("queue", "check_dispatcher"), needs=("redis",), status=True),
     Check("dead letters", made_by("queue", "check_dead"), needs=("redis",), morning=True),
     Check("features", made_by("queue", "check_features"), needs=("redis",)),

@@ -31,13 +31,27 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def cut(text: str, characters: int) -> str:
+    """At most so many characters of a text, none of which is divided: a flag, a family or an accented letter may be several code points."""
+    if len(text) <= characters or text[characters - 1 : characters + 1].isascii():
+        return text[:characters]
+    import regex  # type: ignore[import-untyped]  # most texts need it not
+
+    end = start = max(text.rfind(" ", 0, characters), 0)
+    for one in regex.finditer(r"\X", text, pos=start, endpos=characters + 1):
+        if one.end() > characters:
+            break
+        end = one.end()
+    return text[: end or characters]
+
+
 def shorten(text: str, characters: int) -> str:
     """At most `characters` of a text, cut at a word where there is one, with an ellipsis."""
     if len(text) <= characters:
         return text
-    cut = text[: max(0, characters - 1)]
-    head, _, _ = cut.rpartition(" ")
-    return (head if len(head) > characters // 2 else cut).rstrip() + "…"
+    kept = cut(text, max(0, characters - 1))
+    head, _, _ = kept.rpartition(" ")
+    return (head if len(head) > characters // 2 else kept).rstrip() + "…"
 
 
 def day_text(timestamp: float, zone: ZoneInfo) -> str:

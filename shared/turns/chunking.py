@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from shared.text.format import one_line, shorten
+from shared.text.format import cut, one_line, shorten
 from shared.turns.chunk import Chunk
 from shared.turns.media import DOCUMENT, LABEL_CHARACTERS, Media
 from shared.turns.message_origin import NOWHERE, OF_A_FILE, Forward, Origin
@@ -72,7 +72,11 @@ def passages(text: str, limit: int = PASSAGE_CHARACTERS) -> list[str]:
         pieces = splitter(text)
         if len(pieces) > 1:
             return _pack(pieces, joiner, limit)
-    return [text[start : start + limit] for start in range(0, len(text), limit)]
+    parts = list[str]()
+    while text:
+        parts.append(cut(text, limit))
+        text = text[len(parts[-1]) :]
+    return parts
 
 
 def _paragraphs(text: str) -> list[str]:
@@ -117,7 +121,7 @@ def chunks_of(turn: Turn) -> list[Chunk]:
             exchange=turn.exchange,
             turn_ids=(turn.turn_id,),
             role=turn.role,
-            speaker=" ".join(clean(turn.speaker).split())[:80] or turn.role,
+            speaker=cut(one_line(clean(turn.speaker)), 80) or turn.role,
             text=part,
             started_at=turn.timestamp,
             ended_at=turn.timestamp,
@@ -157,7 +161,7 @@ def _origin(origin: Origin, *, room: int, first: bool) -> Origin:
 
 
 def _name(name: str | None) -> str | None:
-    return one_line(clean(name))[:80] or None if name else None
+    return cut(one_line(clean(name)), 80) or None if name else None
 
 
 def indexed_text(chunk: Chunk, zone: ZoneInfo) -> str:

@@ -20,7 +20,7 @@ from dispatcher.prompt.budget import TITLES
 from tests.servers.messages_api import MessagesApi, tag_code
 from tests.support.day.talking import CHAT, CLAUDE, Request, Talk
 from tests.support.machine import wait_for
-from tests.support.world import BINARIES, REPOSITORY, SECRET, Dispatcher, World
+from tests.support.world import REAL_CLAUDE, REPOSITORY, SECRET, Dispatcher, World
 
 LIBRARY = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 MONDAY, TUESDAY, WEDNESDAY, THURSDAY, FRIDAY = (f"2026-11-{day:02} 09:00:00" for day in (2, 3, 4, 5, 6))
@@ -293,10 +293,10 @@ def test_the_real_cli_is_told_nothing_that_was_forgotten(world: World) -> None:
         answer = replies[newest].replace("CODE", tag_code(request))
         return answer if said.rfind(newest) > said.rfind("Which") else "All right."
 
-    assert (BINARIES / "claude").exists(), "The Claude CLI is not installed. Run scripts/setup --dev --with-claude."
+    assert REAL_CLAUDE.exists(), "The Claude CLI is not installed. Run scripts/setup --dev --with-claude."
     with MessagesApi(reply) as api:
         world.environment |= {
-            "CLAUDE_BIN": str(BINARIES / "claude"),
+            "CLAUDE_BIN": str(REAL_CLAUDE),
             "ANTHROPIC_BASE_URL": api.url,
             "CONSOLIDATION_INTERVAL": "0.2",
         }

@@ -16,10 +16,10 @@ import pytest
 from tests.servers.messages_api import MessagesApi
 from tests.servers.telegram_api import TOKEN, TelegramApi
 from tests.support.machine import wait_for
-from tests.support.world import BINARIES, REPOSITORY, SECRET
+from tests.support.world import REAL_CLAUDE as CLAUDE
+from tests.support.world import REPOSITORY, SECRET
 
 PYTHON = REPOSITORY / ".venv" / "interop" / "bin" / "python"
-CLAUDE = BINARIES / "claude"
 #: A question that holds "slow <name>" is not answered before that name is let go.
 _SLOW = re.compile(r"slow (\w+)")
 #: The person's newest words, however a dispatcher wraps them: every question of these tests ends like this.

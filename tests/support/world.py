@@ -24,6 +24,8 @@ from tests.support.processes import forked
 
 REPOSITORY = Path(__file__).parent.parent.parent
 BINARIES = Path(sys.executable).parent
+#: The real CLI: the pinned one, or another that TEST_CLAUDE names, such as npm's newest.
+REAL_CLAUDE = Path(os.environ.get("TEST_CLAUDE") or BINARIES / "claude")
 STAND_IN = REPOSITORY / "scripts" / "stand_in_claude.py"
 #: `MEMORY_DEADLINE_MS` where a test says nothing else.
 LOOKUP_MS = "20000"

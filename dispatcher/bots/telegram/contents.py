@@ -11,7 +11,7 @@ from typing import Any
 
 from aiogram.types import Checklist, Contact, Dice, ExternalReplyInfo, Game, Location, Message, PhotoSize, Poll, Venue
 
-from shared.text.format import one_line, shorten
+from shared.text.format import cut, one_line, shorten
 from shared.turns.message_origin import NAME_CHARACTERS
 
 #: Kind of message, as Telegram calls it → the text of one that has none (the wire contract wants one, and a dispatcher that knows no media, such as
@@ -66,7 +66,7 @@ def file_of(message: Message) -> FileToFetch | None:
 def readable_name(name: str | None) -> str:
     """A name that somebody chose, without invisible characters and those that change the direction of text."""
     shown = "".join(character for character in name or "" if character.isprintable())
-    return " ".join(shown.split())[:NAME_CHARACTERS]
+    return cut(" ".join(shown.split()), NAME_CHARACTERS)
 
 
 #: The longest of each text that somebody chose, and the most lines of a list. Characters.

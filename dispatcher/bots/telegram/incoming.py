@@ -43,6 +43,7 @@ from dispatcher.bots.telegram.state import Mark, Waiting, digest
 from dispatcher.queue.chat_commands import dispatcher_commands
 from shared.hooks import Hooks
 from shared.system.faults import crash_point
+from shared.text.format import cut
 from shared.text.translations import later, noted_language, speaking, tr
 from shared.turns.records import MODELS, dumps
 from shared.wire import keys
@@ -133,7 +134,7 @@ async def answered_in_time(bot: Bot, press: object) -> AsyncIterator[Callable[[s
         await asyncio.sleep(seconds)
         with contextlib.suppress(TelegramAPIError):  # Telegram forgets a press after a while
             if left:
-                await bot.answer_callback_query(left.pop(), text[:TOAST_CHARACTERS] or None)
+                await bot.answer_callback_query(left.pop(), cut(text, TOAST_CHARACTERS) or None)
 
     timer = asyncio.create_task(answer(seconds=ANSWER_SECONDS))
     try:

@@ -21,6 +21,7 @@ from typing import Any
 
 import structlog
 
+from shared.text.format import cut
 from shared.turns.records import well_formed
 
 log = structlog.get_logger()
@@ -186,7 +187,8 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
         if end < len(text):
             early = start + (end - start) // 2  # a message of only a few words reads worse than a split word
             line, word = text.rfind("\n", early, end), text.rfind(" ", early, end)
-            end = (line if line > 0 else word if word > 0 else end - 1) + 1
+            border = line if line > 0 else word
+            end = border + 1 if border > 0 else start + len(cut(text[start:], end - start))
         yield start, end
         start = end
 

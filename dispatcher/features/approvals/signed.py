@@ -14,6 +14,7 @@ import unicodedata
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self
 
+from shared.text.format import cut
 from shared.wire.json import RecordRefused, dumps, loads_object, text_of
 
 #: The longest input of a tool that a question shows (UTF-16 units: it has to fit into one message), and what a record keeps (characters).
@@ -106,7 +107,7 @@ def kept_input(given: dict[str, Any]) -> tuple[str, str]:
     """(SHA-256 of the input, its short form in one line) for the record."""
     whole = json.dumps(given, sort_keys=True)
     short = "".join(one if _is_visible(one) else _escape(one) for one in json.dumps(given, ensure_ascii=False))
-    return hashlib.sha256(whole.encode("ascii")).hexdigest(), short[:KEPT_CHARACTERS]
+    return hashlib.sha256(whole.encode("ascii")).hexdigest(), cut(short, KEPT_CHARACTERS)
 
 
 def _is_visible(character: str) -> bool:

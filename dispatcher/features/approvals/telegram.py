@@ -27,6 +27,7 @@ from dispatcher.bots.telegram.state import Waiting
 from dispatcher.features.approvals.questions import ToolQuestions
 from dispatcher.features.approvals.signed import NAME_CHARACTERS, ToolDecision, ToolQuestion, Verdict
 from shared.hooks import hook
+from shared.text.format import cut
 from shared.text.translations import later, speaking, tr
 from shared.turns.message_origin import is_group
 from shared.turns.records import well_formed
@@ -83,7 +84,7 @@ class ApprovalMessages:
             return tr(NOT_YOURS)
         if not command or time.time() > question.ends:
             return tr(OVER)
-        name = well_formed(shown_name(press.from_user))[:NAME_CHARACTERS]
+        name = cut(well_formed(shown_name(press.from_user)), NAME_CHARACTERS)
         decision = ToolDecision(_VERDICTS[word], question.chat_id, person, name)
         return tr(TAKEN) if await self._questions.answer(approval_id, decision) else tr(OVER)
 

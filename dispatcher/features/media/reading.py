@@ -19,7 +19,7 @@ from dispatcher.features.media.documents.conversion import DocumentReader
 from dispatcher.features.media.documents.forms import FileForm, form_of
 from dispatcher.features.media.pictures import block_of, mime_of
 from dispatcher.features.media.transcription import Spoken, Transcriber
-from shared.text.format import one_line, shorten
+from shared.text.format import cut, one_line, shorten
 from shared.text.translations import later, tr
 from shared.turns.conversation import inline
 from shared.turns.media import DOCUMENT, HEARD, HEARD_MARK, LABEL_CHARACTERS, PICTURES, TEXT_CHARACTERS, Media, name_of
@@ -155,7 +155,7 @@ class MediaReader:
         read.lines.append(blocks.line_of(read.documents, one.name, document))
         if document.cut and not document.is_pdf:
             read.notes.append(tr(CUT).format(name=_told(one), most=len(document.text), all=document.characters))
-        text = document.text[:TEXT_CHARACTERS]
+        text = cut(document.text, TEXT_CHARACTERS)
         summary = await asyncio.to_thread(summary_of, text)
         read.task = replace(read.task, media=_with_text(read.task.media, place, text, summary))
         return None

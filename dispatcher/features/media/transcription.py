@@ -23,6 +23,7 @@ from dispatcher.claude.process import OutputTooLarge, run
 from dispatcher.features.media import NotRead
 from dispatcher.features.media.settings import MediaSettings
 from shared.config.packages import how_to_add
+from shared.text.format import cut
 from shared.text.translations import later, tr
 from shared.turns.media import TEXT_CHARACTERS, Media
 from shared.wire.json import well_formed
@@ -98,7 +99,7 @@ class Transcriber:
                 text = await self._inner.text_of(media, content, spoken)
         except TimeoutError:
             raise NotRead(tr(IN_TIME)) from None
-        text = well_formed(text).replace("\0", "").strip()[:TEXT_CHARACTERS]
+        text = cut(well_formed(text).replace("\0", "").strip(), TEXT_CHARACTERS)
         if not any(character.isalnum() for character in text):
             raise NotRead(tr(NOTHING))
         return text

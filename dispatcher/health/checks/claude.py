@@ -15,19 +15,21 @@ import orjson
 from packaging.version import Version
 from redis import RedisError
 
-from dispatcher.claude.environment import cli_environment, find_cli
+from dispatcher.claude.environment import cli_environment, find_cli, token_since
 from dispatcher.claude.reply import LOGIN_ENDED, NO_LOGIN_READ
-from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, skipped
+from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, skipped, warning
 from dispatcher.queue.state import Hold, read_holds
 from shared.config.packages import TESTED_CLAUDE, how_to_get_claude
 from shared.errors import ClaudeUnavailable
 from shared.system.processes import last_line, run_bounded
-from shared.text.format import time_text
+from shared.text.format import date_text, time_text
 
 #: The oldest version that was tested.
 OLDEST_CLAUDE = "2.1.197"
 #: Seconds that the CLI may take to print its version, or whether it is logged in.
 ANSWER_SECONDS = 20.0
+#: How long a token of `claude setup-token` lives, and how long before its end that is said.
+TOKEN_SECONDS, WARNED_SECONDS = 365 * 86_400.0, 30 * 86_400.0
 #: A port of this host on which nothing listens: requests that the CLI sends at its start end here.
 _NOWHERE = "http://127.0.0.1:9"
 _SEALED = {
@@ -91,6 +93,19 @@ def check_login(setup: Setup) -> Finding:
         f"This Claude CLI does not report whether it is logged in ({last_line(done)[:200]}).",
         "Try it: echo hello | claude -p",
     )
+
+
+def check_token(setup: Setup) -> Finding:
+    """The token of `claude setup-token`, if that is the login, does not end soon."""
+    since = token_since(setup.settings.hmem_state_dir)
+    if since is None:
+        return ok("The login is no token of `claude setup-token`, which would end after a year.")
+    began, ends = (date_text(one, setup.settings.timezone) for one in (since, since + TOKEN_SECONDS))
+    said = f"The token of `claude setup-token` has been used here since {began}. It lives a year"
+    if setup.now() < since + TOKEN_SECONDS - WARNED_SECONDS:
+        return ok(f"{said}.")
+    fix = "Run claude setup-token, give the dispatcher the new one (CLAUDE_CODE_OAUTH_TOKEN), and restart it."
+    return warning(f"{said}, so it ends by {ends}, and then no question is answered.", fix)
 
 
 def _login_not_used(setup: Setup, way: str, hold: Hold) -> Finding:

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self, cast, get_args
 
 from shared.config.settings import Settings
 from shared.errors import SettingsError
+from shared.text.format import cut
 from shared.turns.media import MEDIA_MOST, Media, media_of
 from shared.wire.json import RecordRefused, dumps, loads_object, text_of
 
@@ -41,7 +42,7 @@ class Button:
         if not (isinstance(label, str) and label.strip() and isinstance(command, str)):
             return None
         fits = len(command) <= COMMAND_CHARACTERS and _COMMAND.match(command)
-        return cls(label[:LABEL_CHARACTERS], command) if fits else None
+        return cls(cut(label, LABEL_CHARACTERS), command) if fits else None
 
 
 #: Rows of buttons.
@@ -65,7 +66,9 @@ def keyboard_json(keyboard: Keyboard) -> list[list[dict[str, str]]]:
 def row_of(*buttons: tuple[str, str]) -> tuple[Button, ...]:
     """A row of buttons (label, command), without those whose command is too long to come back at a press."""
     return tuple(
-        Button(label[:LABEL_CHARACTERS], command) for label, command in buttons if len(command) <= COMMAND_CHARACTERS
+        Button(cut(label, LABEL_CHARACTERS), command)
+        for label, command in buttons
+        if len(command) <= COMMAND_CHARACTERS
     )
 
 

@@ -15,9 +15,8 @@ from dispatcher.claude import client as claude
 from tests.servers.faulty_api import Fault, FaultyApi
 from tests.servers.messages_api import MessagesApi
 from tests.support.machine import script, wait_for
-from tests.support.world import BINARIES, Dispatcher, World
-
-CLAUDE = BINARIES / "claude"
+from tests.support.world import REAL_CLAUDE as CLAUDE
+from tests.support.world import Dispatcher, World
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ from dispatcher.claude.client import Answer, ClaudeCli, ClaudeRequest, as_plain_
 from dispatcher.claude.reply import Follows, spent
 from tests.servers.faulty_api import Fault, FaultyApi
 from tests.servers.messages_api import MessagesApi
-from tests.support.world import BINARIES, REPOSITORY, World
+from tests.support.world import REAL_CLAUDE as CLAUDE
+from tests.support.world import REPOSITORY, World
 
-CLAUDE = BINARIES / "claude"
 #: Calls at once: more would not be quicker on two cores.
 AT_ONCE = 3
 

@@ -11,7 +11,7 @@ import pytest
 from redis import Redis
 
 from tests.support.day.health import redis_server, url_of
-from tests.support.world import BINARIES, World
+from tests.support.world import REAL_CLAUDE, World
 
 WITHOUT_VECTORS = {"EMBEDDER": "none", "NIGHT_INDEXES": "none"}
 
@@ -41,5 +41,5 @@ def host(tmp_path: Path, durable: Redis, after_a_night: tuple[Path, bytes]) -> W
     (tmp_path / "state").mkdir()
     durable.set("hcli:mem:night:last", last)
     made = World(tmp_path, durable, url_of(durable))
-    made.environment = WITHOUT_VECTORS | {"CLAUDE_BIN": str(BINARIES / "claude"), "ANTHROPIC_API_KEY": "test"}
+    made.environment = WITHOUT_VECTORS | {"CLAUDE_BIN": str(REAL_CLAUDE), "ANTHROPIC_API_KEY": "test"}
     return made

@@ -17,9 +17,8 @@ from tests.support.day.telegram_bot import GROUP, Stage, staged
 from tests.support.machine import wait_for
 from tests.support.night.indexes.chat_tables import summaries
 from tests.support.processes.talk import png
-from tests.support.world import BINARIES
+from tests.support.world import REAL_CLAUDE as CLAUDE
 
-CLAUDE = BINARIES / "claude"
 ANN = {"id": 8, "is_bot": False, "first_name": "Ann"}
 BOB = {"id": 9, "is_bot": False, "first_name": "Bob"}
 CEM = {"id": 10, "is_bot": False, "first_name": "Cem"}

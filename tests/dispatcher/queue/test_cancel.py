@@ -15,9 +15,8 @@ from shared.wire import keys
 from tests.servers.messages_api import MessagesApi
 from tests.support.day.hcli_bot import SAY, Bot, script, slow
 from tests.support.machine import wait_for
-from tests.support.world import BINARIES, SECRET, World
-
-CLAUDE = BINARIES / "claude"
+from tests.support.world import REAL_CLAUDE as CLAUDE
+from tests.support.world import SECRET, World
 
 
 @pytest.fixture

@@ -7,11 +7,13 @@ import sqlite3
 
 import pytest
 
+from dispatcher.bots.telegram.rendering import plain_parts
 from nightly.archive import chat_chunks
 from nightly.cli.status import sentence
 from shared.errors import StepTimeout
+from shared.text.format import cut, shorten
 from shared.turns.chunk import Chunk
-from shared.turns.chunking import chunks_of
+from shared.turns.chunking import chunks_of, passages
 from shared.turns.records import Task, Turn, well_formed
 from tests.support.day.forgetting_world import hmem
 from tests.support.night.whole_archive import read_archive
@@ -99,3 +101,18 @@ def test_what_is_no_fault_of_a_turn_stops_the_night(light: World, monkeypatch: p
             light.night()
     monkeypatch.undo()
     assert light.night()[-1]["set_aside"] == {}
+
+
+@pytest.mark.parametrize("one", ["👨‍👩‍👧", "🇩🇪", "👍🏽", "e\u0301", "नि", "각"])
+def test_what_is_one_character_for_a_reader_is_never_divided(one: str) -> None:
+    text, size = f"see {one * 40}", len(one)
+    for characters in range(1, len(text)):
+        left = cut(text, characters)
+        assert len(left) <= characters
+        assert left == f"see {one * ((characters - 4) // size)}"[:characters]
+    assert shorten(text, 20 + 5 * size).removeprefix("see ").rstrip("…").replace(one, "") == ""
+    said = one * (9_000 // size)
+    for parts in (passages(said), [part.text for part in plain_parts(said)]):
+        assert "".join(parts) == said
+        assert len(parts) > 1
+        assert not any(part.replace(one, "") for part in parts)

@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.servers.messages_api import MessagesApi
 from tests.support.machine import redis_server, wait_for
 from tests.support.processes import forked
-from tests.support.world import BINARIES, REPOSITORY, World
+from tests.support.world import BINARIES, REAL_CLAUDE, REPOSITORY, World
 
 #: Permissions do not count for root, unless it gives up the right to override them.
 _OVERRIDE = "-dac_override,-dac_read_search"
@@ -113,7 +113,7 @@ def empty_installation(folder: Path) -> Iterator[Installation]:
         api = stack.enter_context(MessagesApi(lambda _: ANSWER))
         made = Installation(folder, client, url, server=server)
         made.environment = {
-            "CLAUDE_BIN": str(BINARIES / "claude"),
+            "CLAUDE_BIN": str(REAL_CLAUDE),
             "ANTHROPIC_BASE_URL": api.url,
             "ANTHROPIC_API_KEY": "test",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",

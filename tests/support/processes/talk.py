@@ -18,9 +18,8 @@ import pytest
 from tests.servers.files.transcription_api import Recording, TranscriptionApi
 from tests.servers.messages_api import MessagesApi, Reply
 from tests.support.day.telegram_bot import Stage, staged, wait_until
-from tests.support.world import BINARIES
+from tests.support.world import REAL_CLAUDE as CLAUDE
 
-CLAUDE = BINARIES / "claude"
 CHAT = 9912
 OGG = b"OggS a voice" + bytes(range(256)) * 30
 

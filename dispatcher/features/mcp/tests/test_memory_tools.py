@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.servers.messages_api import MessagesApi, ToolCall, tag_code, tool_results
-from tests.support.world import BINARIES, World
+from tests.support.world import REAL_CLAUDE as CLAUDE
+from tests.support.world import World
 
-CLAUDE = BINARIES / "claude"
 MAY = 1_778_241_900.0  # 2026-05-08 12:05 UTC
 
 

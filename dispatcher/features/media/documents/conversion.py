@@ -22,6 +22,7 @@ from dispatcher.features.media import NotRead
 from dispatcher.features.media.documents.forms import FileForm, form_of, plain_text
 from shared.config.packages import how_to_add, part_of
 from shared.config.settings import Settings
+from shared.text.format import cut
 from shared.text.translations import later, tr
 
 log = structlog.get_logger()
@@ -103,7 +104,7 @@ class DocumentReader:
         form = form_of(content)
         if form is FileForm.TEXT and (text := await asyncio.to_thread(plain_text, content)):
             text = text.strip()
-            return Document("text", text[:MOST_CHARACTERS], len(text))
+            return Document("text", cut(text, MOST_CHARACTERS), len(text))
         if form in UNREAD:
             raise self._refused(UNREAD[form])
         async with self._free:

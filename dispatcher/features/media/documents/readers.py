@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dispatcher.features.media.documents.forms import FileForm, form_of, looks_written, plain_text
+from shared.text.format import cut
 
 #: What an office file may take unpacked (bytes), of how many parts, and how many times its packed size.
 UNPACKED_BYTES, PARTS, RATIO = 200_000_000, 5_000, 200
@@ -53,7 +54,7 @@ def _said(form: str, text: str, characters: int, pages: int = 0) -> dict[str, ob
     text = text.replace("\0", "").strip()
     if not text and form != "PDF":
         raise NotConverted("empty")
-    return {"form": form, "text": text[:characters], "characters": len(text), "pages": pages}
+    return {"form": form, "text": cut(text, characters), "characters": len(text), "pages": pages}
 
 
 def decoded(content: bytes) -> str:

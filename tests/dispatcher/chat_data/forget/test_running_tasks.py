@@ -22,7 +22,7 @@ from tests.servers.messages_api import MessagesApi
 from tests.support.day.forgetting_world import CANARIES, CHAT, OTHERS, hmem, impatient, result_of
 from tests.support.day.hcli_bot import Bot, slow
 from tests.support.machine import wait_for
-from tests.support.world import BINARIES, World
+from tests.support.world import REAL_CLAUDE, World
 
 
 @pytest.mark.slow
@@ -134,7 +134,7 @@ def test_a_hiding_tombstone_lets_the_other_tags_of_its_exchange_be_acted_on(ligh
 @pytest.mark.slow
 def test_what_the_real_cli_keeps(light: World) -> None:
     """Its transcript of this chat goes; that of another chat, filed beside it under the same name, stays; nothing is found after."""
-    claude = BINARIES / "claude"
+    claude = REAL_CLAUDE
     if not claude.exists():
         pytest.fail("The Claude CLI is not installed. Run scripts/setup --dev --with-claude.")
     with MessagesApi(lambda _: CANARIES[1]) as api:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import time
 from pathlib import Path
 
 import pytest
 
+from dispatcher.claude.environment import note_token
 from dispatcher.health.checks import claude
-from dispatcher.health.findings import Fault
+from dispatcher.health.checks.claude import check_token
+from dispatcher.health.findings import Fault, Setup
 from shared.config.packages import TESTED_CLAUDE
 from tests.support.day.health import ask, expect, looks
 from tests.support.machine import script
@@ -27,6 +31,39 @@ def test_a_claude_that_does_not_start(host: World, tmp_path: Path, monkeypatch: 
 
 def test_the_tested_claude_is_the_one_that_is_installed() -> None:
     assert f"claude_version={TESTED_CLAUDE}\n" in (REPOSITORY / "scripts" / "setup").read_text()
+
+
+def test_a_login_that_the_cli_does_not_use_is_named_with_the_version(host: World, tmp_path: Path) -> None:
+    """As of a version whose -p reads no login (--bare): it says that it is logged in, and questions wait."""
+    cli = """#!/bin/sh
+case "$1" in auth) echo '{"loggedIn": true, "authMethod": "claude.ai"}' ;; *) echo '9.8.7 (Claude Code)' ;; esac
+"""
+    host.environment["CLAUDE_BIN"] = str(script(tmp_path / "bare", cli))
+    assert looks(host, "login").state == "ok"
+    hold = {"since": time.time(), "next": time.time() + 60, "why": "I am not logged in, and my owner has to log me in"}
+    host.redis.hset("hcli:mem:holds", "", json.dumps(hold))
+    found = looks(host, "login")
+    assert found.code == Fault.CLAUDE_LOGIN
+    assert "The Claude CLI 9.8.7 says that it is logged in (by claude.ai)" in found.sentence
+    assert "--bare" in found.sentence
+    assert all(way in found.fix for way in ("ANTHROPIC_API_KEY", "claude setup-token", "install"))
+
+
+def test_a_token_of_a_year_is_named_a_month_before_its_end(host: World, tmp_path: Path) -> None:
+    began, day = time.time() - 336 * 86_400, 86_400
+
+    def state(token: str, at: float) -> str:
+        note_token(tmp_path, {"CLAUDE_CODE_OAUTH_TOKEN": token} if token else {}, at)
+        setup = Setup(host.settings(hmem_state_dir=tmp_path), host.redis)
+        return check_token(setup).state
+
+    assert state("", began) == "ok"
+    assert state("sk-ant-oat-1", began + 7 * day) == "ok"
+    assert state("sk-ant-oat-2", began) == "warning"
+    assert state("sk-ant-oat-2", began + 300 * day) == "warning", "the same since its first day"
+    assert b"oat" not in (tmp_path / "claude-token.json").read_bytes()
+    assert state("sk-ant-oat-3", began + 336 * day) == "ok"
+    assert state("", began + 336 * day) == "ok"
 
 
 @pytest.mark.slow

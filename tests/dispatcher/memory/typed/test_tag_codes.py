@@ -16,7 +16,7 @@ from dispatcher.memory.typed import tags
 from tests.servers.messages_api import MessagesApi, tag_code
 from tests.support.day.talking import CHAT, Request, Talk, quick_talk
 from tests.support.machine import wait_for
-from tests.support.world import BINARIES, Dispatcher, World
+from tests.support.world import REAL_CLAUDE, Dispatcher, World
 
 CODE = re.compile(r"^Tag code of this request: ([0-9a-f]{8})$", re.MULTILINE)
 KEPT = "the safe opens with 4711"
@@ -139,7 +139,7 @@ def test_the_real_cli_gives_the_model_the_code_of_each_request(light: World, mod
     def model(request: dict[str, Any]) -> str:
         return f"Kept.\n[REMEMBER {tag_code(request)}: fact number {len(request['messages'])}]"
 
-    claude = BINARIES / "claude"
+    claude = REAL_CLAUDE
     if not claude.exists():
         pytest.fail("The Claude CLI is not installed. Run scripts/setup --dev --with-claude.")
     with MessagesApi(model) as api:
