@@ -20,12 +20,14 @@ from redis import Redis
 from scripts.benchmarks.corrections import corrections
 from scripts.benchmarks.indexes import indexes
 from scripts.benchmarks.prompt import prompt
+from scripts.benchmarks.walks import walks
 from scripts.benchmarks.world import describe_machine, hmem, load_turns, megabytes, own_world, started
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, help=__doc__)
 app.command()(corrections)
 app.command()(indexes)
 app.command()(prompt)
+app.command()(walks)
 Set = Annotated[Path, typer.Option("--set", help="Folder with turns.jsonl.", exists=True, file_okay=False)]
 
 
