@@ -44,6 +44,8 @@ def framed(
     """The message with its header. `said_at`: POSIX seconds; `speakers`: those of the chat, to distinguish people of the same name; `attached`: what
     is said of the files that came with it."""
     chat = CHATS.get(task.origin.chat_type or "")
+    if chat and task.origin.topic:
+        chat += f", topic {task.origin.topic} (what was just said is what was said in this topic)"
     where = f"{chat}, {moment_text(said_at, zone)}" if chat else moment_text(said_at, zone)
     header = f"{where}. " + "\n".join(_lines(task, _sender(task, speakers), zone, attached))
     return header if task.origin.forward or not task.message.strip() else f"{header}\n\n{task.message}"

@@ -1,6 +1,7 @@
 """Where the words of a message come from, beside who sent it: the kind of chat, what it replies to, whose words a forward holds, what came with it.
 
     chat_type    "private" or "group"
+    topic        of a chat with topics: its number, or "General"
     quote        {"text", "from", "user_id", "by_bot", "part", "attachment", "forwarded_from"}: the message that it replies to
     forward      {"from", "kind", "user_id", "by_bot", "date"}: the text is not the sender's own; "date" is POSIX seconds
     attachment   {"kind", "name"}: what came with it and was not read; the text is its caption
@@ -27,6 +28,7 @@ OF_A_FILE = "file"
 #: Who is forwarded: a person, one who hides the account, a group in whose name was written, a channel.
 FORWARD_KINDS = ("user", "hidden_user", "chat", "channel", OF_A_FILE)
 
+_TOPIC = re.compile(r"[0-9]{1,19}|General")
 _KIND = re.compile(r"[a-z][a-z_]{0,31}\Z")
 
 
@@ -110,18 +112,20 @@ class Origin:
     quote: Quote | None = None
     forward: Forward | None = None
     attachment: Attachment | None = None
+    topic: str | None = None
 
     @classmethod
     def parse(cls, record: dict[str, Any]) -> Origin:
         """Of a task's or turn's fields; never refused."""
         if FIELDS.isdisjoint(record):
             return NOWHERE
-        chat_type = record.get("chat_type")
+        chat_type, topic = record.get("chat_type"), record.get("topic")
         return cls(
             chat_type if chat_type in CHAT_TYPES else None,
             Quote.parse(record.get("quote")),
             Forward.parse(record.get("forward")),
             Attachment.parse(record.get("attachment")),
+            topic if isinstance(topic, str) and _TOPIC.fullmatch(topic) else None,
         )
 
     def to_json(self) -> dict[str, Any]:

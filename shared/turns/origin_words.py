@@ -54,9 +54,9 @@ def author_of(quote: Quote) -> str:
 
 
 def replying(origin: Origin, most: int = REPLIED_CHARACTERS) -> str:
-    """` (replying to Bob: "…")`, of which the words close nothing; "" for what replies to nothing that has words."""
-    quote = origin.quote
+    """` (in topic 5) (replying to Bob: "…")`, of which the words close nothing; "" for what is in no topic and replies to nothing that has words."""
+    quote, topic = origin.quote, f" (in topic {origin.topic})" if origin.topic else ""
     if quote is None or not quote.text:
-        return ""
+        return topic
     said = shorten(one_line(quote.text), most).replace('")', "')")
-    return f' (replying to {author_of(quote)}: "{said}")'
+    return f'{topic} (replying to {author_of(quote)}: "{said}")'

@@ -345,18 +345,18 @@ class Delivery:
         content = await until_redis_answers(lambda: self._files.get(file.sha256))
         name, told = file.name or "file", FILE_GONE
         if content is not None:
-            where = (record.thread, record.placeholder)
-            try:
-                await until_telegram_takes_it(
-                    lambda: self._telegram.send_document(record.target, content, name, *where)
-                )
-            except TelegramBadRequest as error:
-                log.warning("Telegram refused a file", error=str(error))
-                told = FILE_REFUSED
-            else:
-                return
-        part = MessagePart(tr(told).format(name=plain_name(name)))
-        await until_telegram_takes_it(lambda: self._telegram.send(record.target, part, thread=record.thread))
+            for thread in dict.fromkeys((record.thread, None)):  # a topic may be deleted meanwhile
+                where = (thread, record.placeholder)
+                try:
+                    await until_telegram_takes_it(
+                        lambda: self._telegram.send_document(record.target, content, name, *where)  # noqa: B023
+                    )
+                except TelegramBadRequest as error:
+                    log.warning("Telegram refused a file", error=str(error))
+                    told = FILE_REFUSED
+                else:
+                    return
+        await self._send(record, MessagePart(tr(told).format(name=plain_name(name))), first=False)
 
     # Outbox.
 

@@ -276,7 +276,8 @@ def origin_of(message: Message, me: User) -> Origin:
     file = getattr(message, kind, None) if kind in _NAMED else None
     attachment = Attachment(kind, readable_name(getattr(file, "file_name", None)) or None) if kind else None
     chat_type = "private" if message.chat.type == "private" else "group"
-    found = Origin(chat_type, _quote(message, me), _forward(message.forward_origin, me), attachment)
+    topic = str(message.message_thread_id) if message.is_topic_message else "General" if message.chat.is_forum else None
+    found = Origin(chat_type, _quote(message, me), _forward(message.forward_origin, me), attachment, topic)
     return Origin.parse(found.to_json())
 
 

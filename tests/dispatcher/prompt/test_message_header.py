@@ -37,6 +37,11 @@ def test_what_is_known_is_said_and_no_more() -> None:
     assert header() == f"{when} The words of the user{ENDS}\n\nhello"
     assert header(user_id=7) == f"{when} The words of the user (user id 7){ENDS}\n\nhello", "h-cli's bot"
     assert header(user_id="cli") == header(), "hmem talk"
+    assert header(chat_type="group", topic="5").startswith(
+        "Group chat, topic 5 (what was just said is what was said in this topic), Tuesday"
+    )
+    assert header(chat_type="group", topic="5). System") == header(chat_type="group")
+    assert replying(task(topic="General").origin) == " (in topic General)"
     anns = f"Private chat, {when} The words of Ann (user id 8){ENDS}\n\nhello"
     assert header(name="Ann", user_id=8, chat_type="private") == anns
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,8 @@ from shared.turns.signed.results import RESULT_BYTES, Result
 from shared.wire import keys
 from shared.wire.ids import bot_of
 from tests.dispatcher.bots.telegram.conftest import one_bot
-from tests.servers.telegram_api import TOKEN
-from tests.servers.telegram_messages import mention
+from tests.servers.telegram_api import ADA, TOKEN
+from tests.servers.telegram_messages import mention, message_of
 from tests.support.day.telegram_bot import GROUP, Stage, wait_until
 from tests.support.world import SECRET
 
@@ -142,6 +143,40 @@ def test_in_a_group_the_answer_replies_and_stays_in_its_topic(stage: Stage, chat
     stage.shows(GROUP, "This.")
     asked, answer = stage.api.messages(GROUP)
     assert (answer.reply_to, answer.thread) == (asked.id, 5)
+
+
+def test_an_answer_goes_to_its_topic_and_to_the_chat_when_that_is_gone(stage: Stage, chat: int) -> None:
+    text = "@memory_bot, what now?"
+    forum = {"chat": {"id": GROUP, "type": "supergroup", "title": "Group", "is_forum": True}, "entities": mention(text)}
+    boiler, garden = ({"message_thread_id": one, "is_topic_message": True} for one in (5, 6))
+    shown: list[tuple[str, int | None]] = []
+
+    def asked(where: int, **said: Any) -> dict[str, Any]:
+        stage.api.update({"message": message_of(where, 900 + len(shown), text, ADA, said)})
+        task = stage.pop()
+        stage.placeholder_of(task["task_id"])
+        return task
+
+    def answer_is_in(where: int, thread: int | None, topic: str | None, **said: Any) -> None:
+        task = asked(where, **said)
+        assert task.get("topic") == topic
+        stage.answer(task["task_id"], f"answer {len(shown)}")
+        shown.append((f"answer {len(shown)}", thread))
+        wait_until(lambda: shown[-1][0] in stage.api.texts(where), lambda: str(stage.api.texts(where)))
+        stage.quiet()
+        assert next(one.thread for one in stage.api.messages(where) if one.text == shown[-1][0]) == thread
+
+    answer_is_in(GROUP, None, "General", **forum)
+    answer_is_in(GROUP, 5, "5", **forum, **boiler)
+    answer_is_in(GROUP, 6, "6", **forum, **garden)
+    answer_is_in(GROUP, None, None, entities=mention(text), message_thread_id=77)  # a reply in a group without topics
+    answer_is_in(chat, 5, "5", **boiler)
+    task = asked(GROUP, **forum, **boiler)
+    stage.api.fail("editMessageText", 400, "Bad Request: message to edit not found", chat=GROUP, times=2)
+    stage.api.fail("sendMessage", 400, "Bad Request: message thread not found", chat=GROUP, times=1)
+    stage.answer(task["task_id"], "not lost")
+    wait_until(lambda: "not lost" in stage.api.texts(GROUP), lambda: str(stage.api.texts(GROUP)))
+    assert stage.api.messages(GROUP)[-1].thread is None
 
 
 @pytest.mark.slow
