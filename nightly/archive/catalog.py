@@ -25,8 +25,7 @@ from typing import Any
 import orjson
 
 from nightly.archive.segments import RawRecord, Segment, event_of, is_texts
-from nightly.archive.tables.rows import Outdated, SegmentRows
-from nightly.archive.tables.tables import LAYOUT, SCHEMA, Place, Stat, Tables
+from nightly.archive.tables import LAYOUT, SCHEMA, Outdated, Place, SegmentRows, Stat, Tables
 from nightly.night.folder import Night, is_damage
 from nightly.night.progress import Reporter
 from shared.config.settings import Settings
@@ -70,7 +69,7 @@ def recomputed(settings: Settings, report: Reporter) -> Iterator[Catalog]:
 def is_as_it_was(path: Path) -> bool:
     """Whether a catalog is as a night left it, by size and times."""
     try:
-        return bool(orjson.loads(path.with_name(LEFT).read_bytes()) == [*_stat(path)])
+        return bool(orjson.loads(path.with_name(LEFT).read_bytes()) == [*stat_of(path)])
     except (OSError, ValueError):
         return False
 
@@ -79,7 +78,7 @@ def record_as_left(path: Path) -> None:
     """Write down how the catalog is now."""
     with path.open("rb") as handle:
         os.fsync(handle.fileno())
-    write_atomic(path.with_name(LEFT), orjson.dumps(_stat(path)))
+    write_atomic(path.with_name(LEFT), orjson.dumps(stat_of(path)))
 
 
 def archived_turns(night_dir: Path, chats: Collection[str]) -> Iterator[dict[str, Any]]:
@@ -187,7 +186,7 @@ class Catalog(Tables):
         wanted = [(run, name) for run, name in archive_files(self._directory) if _precedes(run, name, before)]
         known = self.stats() if layout else {}
         new = self._new_segments(wanted, known) if layout else wanted
-        again = {name for name, stat in known.items() if _stat(self._directory / name) != stat}
+        again = {name for name, stat in known.items() if stat_of(self._directory / name) != stat}
         again |= {name for name in known if scrub is not None and is_due(name, scrub)}
         if not (layout == 0 or new or again):
             return
@@ -211,13 +210,13 @@ class Catalog(Tables):
         chats, segments = set[str](), self.segments
         self.read_tombstones()  # those that the digests are of
         for name in sorted(again):
-            stat, segment = _stat(self._directory / name), Segment(self._directory / name)
+            stat, segment = stat_of(self._directory / name), Segment(self._directory / name)
             if segment.sha256 != segments[name]:
                 raise Outdated(f"{name} has changed since it was read")
             sql = "UPDATE segments SET size = ?, modified = ?, changed = ? WHERE name = ?"
             self.connection.execute(sql, (*stat, name))
         for run, name in new:
-            stat = _stat(self._directory / name)  # before it is read
+            stat = stat_of(self._directory / name)  # before it is read
             SegmentRows(self, Segment(self._directory / name), chats).add(run, stat)
         self.read_tombstones()
         for chat_id in chats:
@@ -239,6 +238,7 @@ def _precedes(run: int, name: str, before: int | None) -> bool:
     return before is None or run < before or is_texts(name)
 
 
-def _stat(path: Path) -> Stat:
+def stat_of(path: Path) -> Stat:
+    """Size and times of a file."""
     found = path.stat()
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns

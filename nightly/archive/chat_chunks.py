@@ -19,7 +19,7 @@ import orjson
 
 from nightly.archive.catalog import Catalog
 from nightly.archive.segments import RESTORE, RawRecord
-from nightly.archive.tables.tables import Place
+from nightly.archive.tables import Place
 from nightly.index.chunk_file import line_of
 from nightly.night.failure import reason_of
 from shared.errors import ArchiveDamaged

@@ -26,7 +26,7 @@ from typing import IO, Any
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from nightly.archive.catalog import Catalog, recomputed
+from nightly.archive.catalog import Catalog, recomputed, stat_of
 from nightly.archive.media.export import MediaExport
 from nightly.archive.segments import RawRecord, Segment, WrittenText, parse_turn
 from nightly.night.progress import Reporter
@@ -126,10 +126,10 @@ class _Export:
 
     def write(self, out: Path, *, force: bool) -> dict[str, Any]:
         with export_folder(out, force=force) as folder:
-            before, segments = self._stamps(), self._catalog.segments
+            segments = self._catalog.segments
             with closing(scratch_database(make_dir(folder / WORK) / "lines.sqlite", _SCHEMA)) as lines:
                 self._put_down(folder, lines)
-                if self._stamps() != before:
+                if not self._is_as_it_was():
                     raise NightRunning(REWRITTEN)
                 chats = self._write_chats(folder, lines)
             self._refuse_unknown(chats)
@@ -144,16 +144,12 @@ class _Export:
         ]
         return index | {"tombstones": [orjson.loads(tombstone.to_json()) for tombstone in tombstones]}
 
-    def _stamps(self) -> dict[str, tuple[int, int, int] | None]:
-        """What changes when a segment is replaced. Newer segments are not read: the export shows the archive at its start."""
-        found: dict[str, tuple[int, int, int] | None] = {}
-        for _, name in self._files:
-            try:
-                status = (self._directory / name).stat()
-                found[name] = status.st_ino, status.st_mtime_ns, status.st_size
-            except FileNotFoundError:
-                found[name] = None
-        return found
+    def _is_as_it_was(self) -> bool:
+        """Whether no segment was replaced since the catalog read it. Newer ones are not read: the export shows the archive at its start."""
+        try:
+            return all(stat_of(self._directory / name) == stat for name, stat in self._catalog.stats().items())
+        except FileNotFoundError:
+            return False
 
     # Reading: records go to a work file, in the order of the runs.
 

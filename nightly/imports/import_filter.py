@@ -20,7 +20,7 @@ from typing import Any
 from nightly.archive.catalog import Catalog
 from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.segments import RawRecord, parse_turn
-from nightly.archive.tables.tables import blob
+from nightly.archive.tables import blob
 from nightly.imports.candidates import Candidate
 from nightly.imports.matching import NEAR_SECONDS, Recorded, Seen, SeenTurn, letters, nearest
 from shared.turns.records import RecordRefused, Tombstone, Turn

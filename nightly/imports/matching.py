@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from nightly.archive.catalog import Catalog
 from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.segments import RawRecord
-from nightly.archive.tables.tables import blob
+from nightly.archive.tables import blob
 from nightly.night.scratch import scratch_database
 from shared.turns.records import Tombstone, Turn
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
@@ -59,13 +59,11 @@ def run(night: Night, _: Path) -> dict[str, Any]:
         sent = _send(night, writer, said, notes, records)
     else:
         schema = Changes.model_json_schema()
-        texts = ModelTexts(night, "dream", writer, OPTIONS, refuse=refused_shape, schema=schema, once=True)
-        try:
+        made = ModelTexts(night, "dream", writer, OPTIONS, refuse=refused_shape, schema=schema, once=True)
+        with closing(made) as texts:
             sent = _send(night, writer, said, notes, _written(night, texts, chosen, said, notes))
             texts.archive()
             asked = texts.result()
-        finally:
-            texts.close()
     return {"dreams": sent, "postponed": postponed, **asked}
 
 

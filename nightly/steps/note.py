@@ -7,14 +7,14 @@ erases requests nothing, since a forgetting waits for it.
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from nightly.index.chunk_file import ChunkFolder, line_of, writing_chunks
 from nightly.night.folder import Night
 from nightly.writing.model_texts import ModelTexts, drop_leftovers
-from nightly.writing.note_answer import NotesAnswer, notes_of, refuse
-from nightly.writing.note_windows import Window, windows_of
+from nightly.writing.notes import NotesAnswer, Window, notes_of, refuse, windows_of
 from shared.turns.chunk import Chunk, turn_order
 
 #: As repeatable as a model can be; room for a window and its notes.
@@ -28,11 +28,9 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         result: dict[str, Any] = {"model": None, "again": []}
     else:
         schema = NotesAnswer.model_json_schema()
-        texts = ModelTexts(night, "note", writer_model, OPTIONS, refuse=refuse, schema=schema, once=True)
-        try:
+        made = ModelTexts(night, "note", writer_model, OPTIONS, refuse=refuse, schema=schema, once=True)
+        with closing(made) as texts:
             result = _ask(night, texts, written)
-        finally:
-            texts.close()
     with writing_chunks(out) as writer:
         per_chat = {
             chat_id: writer.add(chat_id, (line_of(note, note.text) for note in sorted(notes, key=_order)))

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from nightly.archive.segments import read_texts
-from nightly.writing.note_answer import MOST_FACTS, NOTE_CHARACTERS, notes_of, refuse
-from nightly.writing.note_windows import Window
+from nightly.writing.notes import MOST_FACTS, NOTE_CHARACTERS, Window, notes_of, refuse
 from shared.release.manifest import read_manifest, verify
 from shared.turns.chunk import Chunk
 from shared.turns.records import Tombstone
