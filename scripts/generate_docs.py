@@ -22,7 +22,6 @@ from dispatcher.health.findings import Fault
 from nightly.cli.main import app as hmem_night
 from scripts import redis_users
 from shared.config.settings import setting_fields, setting_names
-from shared.config.values import AbsolutePath, ClockTime, HttpUrl, RedisUrl
 from shared.errors import exit_codes, explanations
 from shared.wire.key_table import all_keys
 from shared.wire.users import users
@@ -98,8 +97,8 @@ def anchor(heading: str) -> str:
 # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 FROM_ENVIRONMENT = (
-    ("`HMEM_CONFIG`", "path", "`/etc/hmem/hmem.toml`, or else `~/.config/hmem/hmem.toml`, if it exists", "the settings file"),
-    ("`HMEM_CREDENTIALS`", "path or `fd:0`", "`owner.toml` (`hmem`) or `night.toml` "
+    ("`HMEM_CONFIG`", "`/etc/hmem/hmem.toml`, or else `~/.config/hmem/hmem.toml`, if it exists", "the settings file"),
+    ("`HMEM_CREDENTIALS`", "`owner.toml` (`hmem`) or `night.toml` "
      "(`hmem-night`) in `/etc/hmem/secrets/`, where that can be read",
      "a file of the same form for secrets; `fd:0` is an open descriptor, read once and closed. `hmem forget` takes the secrets of the night that "
      "it starts from `night.toml` next to this file"),
@@ -107,9 +106,9 @@ FROM_ENVIRONMENT = (
 
 
 def settings() -> str:
-    """Every setting with its type, default and meaning."""
+    """Every setting with its default, what values it takes, and its meaning."""
     rows = [
-        (f"`{name.upper()}`", kind(field), shown_default(field), marked(field.description or ""))
+        (f"`{name.upper()}`", " ".join([shown_default(field), *kind(field)]), marked(field.description or ""))
         for name, field in setting_fields().items()
     ]
     return page(
@@ -118,37 +117,24 @@ def settings() -> str:
         "flat TOML ([deploy/hmem.toml](../deploy/hmem.toml)). An unknown name in a file is refused, and so is a file that others than its owner may\n"
         "write.",
         "Two names are read from the environment alone:",
-        table(("name", "type", "default", "meaning"), *FROM_ENVIRONMENT),
+        table(("name", "default", "meaning"), *FROM_ENVIRONMENT),
         "All others:",
-        table(("name", "type", "default", "meaning"), *rows),
+        table(("name", "default (and what it may be)", "meaning"), *rows),
     )  # fmt: skip
 
 
-KINDS = {
-    str: "text",
-    Path: "path",
-    AbsolutePath: "path",
-    HttpUrl: "text",
-    RedisUrl: "text",
-    int: "whole number",
-    float: "number",
-    bool: "`true` or `false`",
-    SecretStr: "secret",
-}
-
-
-def kind(field: FieldInfo) -> str:
-    """The type as an owner would write it, with its bounds."""
-    if field.annotation is ClockTime or any(one in field.metadata for one in getattr(ClockTime, "__metadata__", ())):
-        return "time of day"
+def kind(field: FieldInfo) -> Iterator[str]:
+    """What values it takes, where that does not go without saying."""
     types = [one for one in get_args(field.annotation) if one is not NoneType] or [field.annotation]
+    bounds = {name: getattr(one, name) for one in field.metadata for name in ("ge", "gt", "le") if hasattr(one, name)}
     if get_origin(field.annotation) is Literal:
-        return ", ".join(f"`{value}`" for value in get_args(field.annotation))
-    least = next((one.ge for one in field.metadata if hasattr(one, "ge")), None)
-    above = next((one.gt for one in field.metadata if hasattr(one, "gt")), None)
-    most = next((one.le for one in field.metadata if hasattr(one, "le")), None)
-    bounds = "" if least is None else f", {least:,} to {most:,}" if most is not None else f", {least:g} or more"
-    return KINDS[types[0]] + (f", above {above}" if above is not None else bounds)
+        yield f"({', '.join(f'`{value}`' for value in get_args(field.annotation))})"
+    elif types[0] is SecretStr:
+        yield "(secret)"
+    elif "le" in bounds:
+        yield f"({bounds['ge']:,} to {bounds['le']:,})"
+    elif bounds:
+        yield f"(above {bounds['gt']})" if "gt" in bounds else f"({bounds['ge']:g} or more)"
 
 
 def shown_default(field: FieldInfo) -> str:
@@ -167,7 +153,8 @@ def redis_keys() -> str:
     """Every key; of those that other programs share also who writes and reads it."""
     shared, ours = [], []
     for key in all_keys():
-        cells = (f"`{key.pattern}`", key.type, marked(key.content), marked(key.expiry))
+        content = f"{key.type}: {marked(key.content)}"
+        cells = (f"`{key.pattern}`", content, marked(key.expiry) if key.expiry != "none" else "")
         if key.pattern.startswith("hcli:mem:"):
             ours.append(cells)
         else:
@@ -176,9 +163,9 @@ def redis_keys() -> str:
         "Redis keys and users", "shared/wire/keys.toml and shared/wire/users.toml",
         "These keys are shared with h-cli's programs. Writers (and those who delete) and readers are [Redis users](#redis-users); `owner` may read\n"
         "every key.",
-        table(("key", "type", "content", "expiry", "writer", "reader"), *shared),
+        table(("key", "content", "expiry", "writer", "reader"), *shared),
         "These are ours. `hmem forget` reads all of `hcli:*`, and removes what it covers.",
-        table(("key", "type", "content", "expiry"), *ours),
+        table(("key", "content", "expiry"), *ours),
         "## Redis users",
         "[deploy/redis-users.acl](../deploy/redis-users.acl) gives each part a user with the commands and keys that the part uses and no others; a\n"
         "test tries every command of Redis for every user. Parentheses in it mean: these commands on these keys (`%R~` only reading, `%W~` only\n"
