@@ -175,9 +175,8 @@ def redis_keys() -> str:
         table(("user", "is"), *((f"`{user.name}`", user.what) for user in users())),
         "What each may do to which keys, and why, is in `shared/wire/users.toml`, and in the `keys.py` of each feature.",
         "### Vectors on Redis",
-        "A Redis before 8 refuses a file that names the commands of vector sets, so they are not in it. With `NIGHT_INDEXES=redis` add these to\n"
-        "the users' lines (`scripts/redis_users.py --vectors` prints them):",
-        f"```\n{redis_users.additions()}```",
+        "A Redis before 8 refuses a file that names the commands of vector sets, so they are not in it. With `NIGHT_INDEXES=redis` add to the\n"
+        "users' lines what `scripts/redis_users.py --vectors` prints.",
         "Redis 7.2 and newer log a refused `CLIENT SETINFO` at each connection in `ACL LOG`. It does no harm.",
     )  # fmt: skip
 
