@@ -28,7 +28,7 @@ from shared.text.translations import later, tr
 log = structlog.get_logger()
 
 #: How long one document may take, and how much longer the process may live (it also has to start). Seconds.
-READ_SECONDS, START_SECONDS = 45, 15
+READ_SECONDS, START_SECONDS = 30, 10
 #: Largest document in bytes, largest PDF in pages, and how much of a document's text Claude is given, in characters.
 MOST_BYTES, MOST_PAGES, MOST_CHARACTERS = 10_000_000, 100, 100_000
 #: Documents that are read at the same time.

@@ -11,8 +11,9 @@ from typing import Any
 from dispatcher.features.media.documents.forms import FileForm, form_of, looks_written, plain_text
 from shared.text.format import cut
 
-#: What an office file may take unpacked (bytes), of how many parts, and how many times its packed size.
-UNPACKED_BYTES, PARTS, RATIO = 200_000_000, 5_000, 200
+#: What an office file may take unpacked (bytes), of how many parts, and from which size on (bytes) how many times its packed size: a few kilobytes
+#: of the same tag keep a library busy for a minute.
+UNPACKED_BYTES, PARTS, RATIO_FROM, RATIO = 200_000_000, 5_000, 1_000_000, 200
 #: Of a file whose encoding is not said: as much is looked at to guess it. Bytes.
 GUESSED_FROM = 200_000
 _OPEN_DOCUMENT = {
@@ -142,7 +143,8 @@ def _zipped(content: bytes, characters: int) -> dict[str, object]:
 def _check_size(parts: list[zipfile.ZipInfo], packed: int) -> None:
     """What a part says of its size is the most that is read of it."""
     whole = sum(one.file_size for one in parts)
-    if len(parts) > PARTS or whole > UNPACKED_BYTES or (whole > 10_000_000 and whole > RATIO * packed):
+    sizes = [(whole, packed), *((one.file_size, one.compress_size) for one in parts)]
+    if len(parts) > PARTS or whole > UNPACKED_BYTES or any(size > max(RATIO_FROM, RATIO * less) for size, less in sizes):
         raise NotConverted("bomb")
 
 

@@ -134,7 +134,10 @@ def test_a_sheet_of_two_corners_takes_its_share_of_memory_and_no_more(reader: Do
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(reader: DocumentReader) -> None:
-    assert "Unpacked, this file is too large" in refused(reader, documents.nested_bomb())
+    small = documents.docx("a" * 2_000_000)
+    assert len(small) < 10_000
+    for bomb in (documents.nested_bomb(), small):
+        assert "Unpacked, this file is too large" in refused(reader, bomb)
 
 
 @pytest.mark.parametrize(("ahead", "made"), [
