@@ -156,7 +156,7 @@ def redis_keys() -> str:
         content = f"{key.type}: {marked(key.content)}"
         cells = (f"`{key.pattern}`", content, marked(key.expiry) if key.expiry != "none" else "")
         if key.pattern.startswith("hcli:mem:"):
-            ours.append((cells[0], re.sub(r":? \{[^{}]*\}", "", content), cells[2]))
+            ours.append(cells)
         else:
             shared.append((*cells, redis_users.writers(key), redis_users.readers(key)))
     return page(
