@@ -13,6 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+import shared.wire.client  # noqa: F401 - ahead of what imports redis-py: without the SDK of OpenTelemetry
+
 _names = dict[str, Any]()  # what the annotations of aiogram's types refer to
 _pydantics: Any = BaseModel.__dict__["model_rebuild"]
 

@@ -20,7 +20,7 @@ from tests.servers.telegram_api import TOKEN, TelegramApi
 from tests.servers.telegram_messages import mention
 from tests.support.day.telegram_bot import ALLOWED, Bot, Stage, wait_until
 from tests.support.machine import wait_for
-from tests.support.world import World
+from tests.support.world import BINARIES, REPOSITORY, World
 
 
 @pytest.mark.slow
@@ -198,3 +198,26 @@ def test_a_group_that_becomes_a_supergroup_keeps_its_memory_and_all_that_goes_wi
     assert "stored under" not in world.command("hmem", "search", "--", "-1006666", "boiler", check=False).stderr, (
         "nobody signed that"
     )
+
+
+def test_a_bot_starts_soon_stays_small_and_takes_over_at_once_from_one_that_was_killed(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """Processes of their own: one that is forked from the tests has all that these have loaded. Seconds of the processor: the machine may be busy."""
+    chat, log = ALLOWED[0], tmp_path / "bot.log"
+    environment = Bot.settings(stage.world, stage.api) | {"PYTHONPATH": str(REPOSITORY)}
+    for answers in (["one"], ["one", "two"]):
+        with log.open("w") as out:
+            bot = subprocess.Popen([str(BINARIES / "hmem"), "telegram"], env=environment, stdout=out, stderr=out)
+        try:
+            wait_for(lambda: "bot started" in log.read_text(), "the bot")
+            stage.answer(stage.ask(chat, "a question"), answers[-1])
+            stage.shows(chat, *answers)
+            used = Path(f"/proc/{bot.pid}/stat").read_text().rpartition(")")[2].split()
+            assert sum(map(int, used[11:13])) / os.sysconf("SC_CLK_TCK") < 5, "until it has answered"
+            mapped = Path(f"/proc/{bot.pid}/smaps_rollup").read_text().splitlines()
+            assert int(next(line for line in mapped if line.startswith("Rss:")).split()[1]) < 100_000, "kB"
+        finally:
+            bot.kill()
+            bot.wait()
+    assert "that process has died; taking over" in log.read_text()
