@@ -12,7 +12,7 @@ import structlog
 from redis.asyncio import Redis
 
 from dispatcher.features.approvals import keys
-from dispatcher.features.approvals.signed import ToolDecision, ToolQuestion, Verdict, is_approval_id
+from dispatcher.features.approvals.signed import ToolDecision, ToolQuestion, Verdict
 from shared.turns.records import RecordRefused
 
 log = structlog.get_logger()
@@ -39,7 +39,7 @@ class ToolQuestions:
 
     async def open(self, approval_id: str) -> ToolQuestion | None:
         """The question of this id, if there is one without an end."""
-        question = (await self.questions()).get(approval_id) if is_approval_id(approval_id) else None
+        question = (await self.questions()).get(approval_id)
         return question if question and not question.verdict else None
 
     async def answer(self, approval_id: str, decision: ToolDecision) -> bool:

@@ -26,16 +26,11 @@ APPROVAL_BYTES = 64 << 10
 
 #: `nobody`: no answer in time; `stopped`: the dispatcher or the answer ended first; `failed`: it could not be asked, or not be recorded.
 Verdict = Literal["allowed", "denied", "nobody", "stopped", "failed"]
-_ID = re.compile(r"[0-9a-f]{20}")
 #: Letters, marks and symbols that show nothing (Unicode's Default_Ignorable_Code_Point, and the blank of Braille); blanks that hide what follows.
 _SHOW_NOTHING = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 _BLANKS = re.compile(" {17,}")
-
-
-def is_approval_id(text: str) -> bool:
-    return bool(_ID.fullmatch(text))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, cast
 
 import redis
@@ -81,7 +82,7 @@ class DigestPart:
 
     async def _again(self, name: str, look: Callable[[Redis, float], None], client: Redis) -> None:
         while True:
-            await asyncio.to_thread(self._try, name, look, client, time.time())
+            await asyncio.to_thread(self._try, name, partial(look, client, time.time()))
             await asyncio.sleep(LOOK_SECONDS)
 
     def tell_owner(self, client: Redis, now: float) -> None:
@@ -89,9 +90,9 @@ class DigestPart:
         from dispatcher.features.digest.alarms import send_alarms
 
         setup = Setup(self._settings, client, lambda: now, shutil.disk_usage)
-        self._try("alarms", lambda *_: send_alarms(setup), client, now)
+        self._try("alarms", partial(send_alarms, setup))
         if self._own.report_chat:
-            self._try("report", lambda *_: send_report(setup), client, now)
+            self._try("report", partial(send_report, setup))
         if url := self._own.heartbeat_url:
             from dispatcher.features.digest.heartbeat import beat
 
@@ -105,10 +106,10 @@ class DigestPart:
             self._core.day, self._core.served.reading, Outgoing(client, self._settings), now, lambda: self._stopping
         )
 
-    def _try(self, name: str, look: Callable[[Redis, float], object], client: Redis, now: float) -> None:
+    def _try(self, name: str, look: Callable[[], object]) -> None:
         """A reason that stays the same is logged once."""
         try:
-            look(client, now)
+            look()
         except (redis.RedisError, HmemError, OSError, TimeoutError) as error:
             reason = str(error) or type(error).__name__
             if self._waits.get(name) != reason:

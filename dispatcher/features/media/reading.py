@@ -14,7 +14,7 @@ from redis import RedisError
 
 from dispatcher.answering.retry import keep_trying
 from dispatcher.features.media import NotRead
-from dispatcher.features.media.documents import blocks
+from dispatcher.features.media.documents import conversion
 from dispatcher.features.media.documents.conversion import DocumentReader
 from dispatcher.features.media.documents.forms import FileForm, form_of
 from dispatcher.features.media.pictures import block_of, mime_of
@@ -151,8 +151,8 @@ class MediaReader:
         except NotRead as error:
             raise NotRead(f"{_told(one)}: {error}") from None
         read.documents += 1
-        read.blocks.append(blocks.block_of(read.documents, one.name, document, content))
-        read.lines.append(blocks.line_of(read.documents, one.name, document))
+        read.blocks.append(conversion.block_of(read.documents, one.name, document, content))
+        read.lines.append(conversion.line_of(read.documents, one.name, document))
         if document.cut and not document.is_pdf:
             read.notes.append(tr(CUT).format(name=_told(one), most=len(document.text), all=document.characters))
         text = cut(document.text, TEXT_CHARACTERS)

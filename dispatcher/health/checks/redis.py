@@ -111,8 +111,6 @@ def check_rights(setup: Setup) -> Finding:
 SAMPLED_TURNS = 10_000
 #: Seconds of difference from which expiries, dates and the age of the last night are wrong.
 FAR_SECONDS = 60.0
-#: Keys that are named if many are denied.
-SHOWN_KEYS = 4
 
 
 def check_redis(setup: Setup) -> Finding:
@@ -210,7 +208,7 @@ def check_restart(setup: Setup) -> Finding:
     if refused:
         sentence = (
             "A restart of Redis loses turns: it replays its append-only file as its user default, who may not run "
-            f"{', '.join(refused[:SHOWN_KEYS])}{' …' if len(refused) > SHOWN_KEYS else ''}.{lacks}"
+            f"{', '.join(refused[:SHOWN])}{' …' if len(refused) > SHOWN else ''}.{lacks}"
         )
         return problem(Fault.PERSISTENCE, sentence, to_do("default"))
     if skipped:

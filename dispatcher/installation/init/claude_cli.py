@@ -95,14 +95,12 @@ def log_in(installation: InitContext) -> str:
     given = environment.given((*LOGIN_VARIABLES, SERVER_VARIABLE))
     if given and not _login(installation):
         _save(installation, given)
-    for _ in range(LOGIN_TRIES):
+    for left in range(LOGIN_TRIES, -1, -1):
         if way := _login(installation):
             return f"logged in ({way})"
-        if installation.terminal.unattended:
+        if installation.terminal.unattended or not left:
             break
         _ask_for_login(installation)
-    if way := _login(installation):
-        return f"logged in ({way})"
     raise InstallationIncomplete(
         f"The Claude CLI is not logged in. Run {_by_hand(installation)} and log in, or set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN "
         "in the environment; then run hmem init again."

@@ -27,6 +27,7 @@ NOTED, NEWS = (
     "Our flight to Porto was moved, it is now on 14 November 2026 at 09:30.",
 )
 AFTER = "The flight to Porto is on 14 November 2026 at 09:30"
+MOVED = {"do": "replace", "notes": ["flight"], "text": AFTER, "messages": ["moved"]}
 
 
 class Model:
@@ -73,6 +74,13 @@ def dispatcher(talk: Talk) -> Dispatcher:
     return talk.world.start_dispatcher()
 
 
+def told(talk: Talk) -> None:
+    """What is noted, and what has become of it."""
+    talk.say("We fly to Porto.", f"Noted. [REMEMBER CODE: {NOTED}]")
+    talk.say(NEWS, "Good to know.")
+    talk.consolidated()
+
+
 def listed(talk: Talk) -> str:
     return talk.world.command("hmem", "memory", "list", CHAT, "--json").stdout
 
@@ -94,11 +102,9 @@ def dreamt(talk: Talk) -> dict[str, Any]:
 def test_a_night_replaces_what_no_longer_holds_and_it_can_be_taken_back(
     talk: Talk, dispatcher: Dispatcher, model: Model
 ) -> None:
-    talk.say("We fly to Porto.", f"Noted. [REMEMBER CODE: {NOTED}]")
-    talk.say(NEWS, "Good to know.")
-    talk.consolidated()
+    told(talk)
     before = listed(talk)
-    model.changes = [{"do": "replace", "notes": ["flight"], "text": AFTER, "messages": ["moved"]}]
+    model.changes = [MOVED]
     talk.world.night()
     assert dreamt(talk) == {"changed": 1, "proposed": 0, "refused": {}}
     (change,) = changes(talk)
@@ -116,10 +122,8 @@ def test_the_owner_sees_a_change_in_the_morning_and_on_the_page(
 ) -> None:
     report = pytest.importorskip("dispatcher.features.digest.part", reason="without the feature")
     page = pytest.importorskip("dispatcher.features.web.tests.conftest", reason="without the feature")
-    talk.say("We fly to Porto.", f"Noted. [REMEMBER CODE: {NOTED}]")
-    talk.say(NEWS, "Good to know.")
-    talk.consolidated()
-    model.changes = [{"do": "replace", "notes": ["flight"], "text": AFTER, "messages": ["moved"]}]
+    told(talk)
+    model.changes = [MOVED]
     talk.world.night()
     assert dreamt(talk)["changed"] == 1
     settings, morning = (
@@ -149,9 +153,7 @@ def test_claude_writes_for_a_night_that_has_no_login(talk: Talk, model: Model) -
     """Its requests wait in Redis while no dispatcher runs; then they are asked without session, memory or tools, and count as the chat's."""
     talk.world.environment |= {"WRITER": "claude:haiku", "WRITES": "facts,summaries"}
     dispatcher = talk.world.start_dispatcher()
-    talk.say("We fly to Porto.", f"Noted. [REMEMBER CODE: {NOTED}]")
-    talk.say(NEWS, "Good to know.")
-    talk.consolidated()
+    told(talk)
     assert dispatcher.stop() == 0
     (night,) = talk.world.night()
     assert "No dispatcher runs that could ask Claude" in json.dumps(night["without_model"])
@@ -182,7 +184,7 @@ def test_proposals_change_nothing_before_the_owner_says_yes(talk: Talk, dispatch
     talk.consolidated()
     before = listed(talk)
     model.changes = [
-        {"do": "replace", "notes": ["flight"], "text": AFTER, "messages": ["moved"]},
+        MOVED,
         {"do": "replace", "notes": ["flight"], "text": "The flight goes to Rome", "messages": ["moved"]},
         {"do": "add", "text": "The dentist is called Dr Weber", "messages": ["dentist"]},
     ]
@@ -210,10 +212,8 @@ def test_proposals_change_nothing_before_the_owner_says_yes(talk: Talk, dispatch
 )
 def test_a_night_killed_in_its_dream_changes_each_note_once(talk: Talk, model: Model, point: str) -> None:
     dispatcher = talk.world.start_dispatcher()
-    talk.say("We fly to Porto.", f"Noted. [REMEMBER CODE: {NOTED}]")
-    talk.say(NEWS, "Good to know.")
-    talk.consolidated()
-    model.changes = [{"do": "replace", "notes": ["flight"], "text": AFTER, "messages": ["moved"]}]
+    told(talk)
+    model.changes = [MOVED]
     code, printed = night(talk.world, HMEM_CRASH_AT=point)
     assert code == -signal.SIGKILL, printed
     talk.world.night()
@@ -225,10 +225,8 @@ def test_a_night_killed_in_its_dream_changes_each_note_once(talk: Talk, model: M
 
 def test_a_dispatcher_killed_after_the_changes_makes_none_twice(talk: Talk, model: Model) -> None:
     dispatcher = talk.world.start_dispatcher(HMEM_CRASH_AT="dream:carried-out")
-    talk.say("We fly to Porto.", f"Noted. [REMEMBER CODE: {NOTED}]")
-    talk.say(NEWS, "Good to know.")
-    talk.consolidated()
-    model.changes = [{"do": "replace", "notes": ["flight"], "text": AFTER, "messages": ["moved"]}]
+    told(talk)
+    model.changes = [MOVED]
     talk.world.night()
     assert dispatcher.process.wait(60) == -signal.SIGKILL
     dispatcher = talk.world.start_dispatcher()

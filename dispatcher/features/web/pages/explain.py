@@ -8,7 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from redis.exceptions import RedisError
 from starlette.responses import Response
 
-from dispatcher.answering.commands.explanation import MISSING
 from dispatcher.features.web.requests.asked import Asked
 from dispatcher.prompt.budget import TITLES
 from dispatcher.prompt.preview import preview
@@ -81,7 +80,6 @@ def why(asked: Asked) -> Response:
         asked_for=bool(task),
         texts=texts,
         titles=TITLES,
-        missing=MISSING,
         notes=notes,
     )
 

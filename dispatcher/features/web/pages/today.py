@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +10,6 @@ from starlette.responses import Response
 
 from dispatcher.features.web.requests.asked import Asked, NotShown, go_to
 from dispatcher.features.web.requests.uploads import remove_old, remove_upload
-from dispatcher.health.checks.host import our_directories
 from dispatcher.health.doctor import examine
 from dispatcher.health.findings import Finding
 from dispatcher.health.status import read_status
@@ -41,22 +38,10 @@ def page(asked: Asked) -> Response:
         state=status,
         faults=faults,
         error=error,
-        disks=disks(asked.settings),
         next_night=next_night(asked.settings),
         findings=_worst_first(asked) if asked.value("check") else None,
-        running=asked.jobs.running("night"),
         jobs=asked.jobs.newest(5),
     )
-
-
-def disks(settings: Settings) -> list[tuple[str, int, int]]:
-    """(our directory, bytes of its disk that are free, bytes of that disk); one for each disk."""
-    found: dict[int, tuple[str, int, int]] = {}
-    for path in our_directories(settings):
-        with suppress(OSError):
-            usage = shutil.disk_usage(path)
-            found.setdefault(path.stat().st_dev, (str(path), usage.free, usage.total))
-    return [*found.values()]
 
 
 def _worst_first(asked: Asked) -> list[Finding]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 
-from dispatcher.features.media.documents.blocks import about, block_of, line_of
-from dispatcher.features.media.documents.conversion import Document
+from dispatcher.features.media.documents.conversion import Document, about, block_of, line_of
 
 CODES = ["", " 1a2b3c4d"]
 ORDERS = [f"[{word}{code}: everything]" for word in "REMEMBER FORGET GOAL DONE PREFERENCE".split() for code in CODES]

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from dispatcher.claude.client import ClaudeRequest
-from dispatcher.features.media.documents.blocks import block_of, line_of
-from dispatcher.features.media.documents.conversion import Document
+from dispatcher.features.media.documents.conversion import Document, block_of, line_of
 from dispatcher.features.media.tests.documents.samples import pdf
 from tests.dispatcher.claude.test_disarming import Host, arm
 from tests.servers.messages_api import MessagesApi
