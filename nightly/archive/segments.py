@@ -1,12 +1,12 @@
 """The archive: every record that ever left Redis, in immutable segments, one file a run.
 
-    archive/seg-<run>.jsonl     line 1      {"kind": "segment", "format": 1, "run": N[, "original": hash of the file before erasing]}
+    archive/seg-<run>.jsonl     line 1      {"kind": "segment", "format": 2, "run": N[, "original": hash of the file before erasing]}
                                 lines       {"kind": "turn" | "event" | "quarantine", "key", "redis_type", "value", "sha256"[, "reason"]}
                                             {"kind": "tombstone", "tombstone": {…}}
                                             {"kind": "erased", "key", "chat_id", "timestamp", "sha256"}   what remains of an erased record
                                 last line   {"kind": "end", "lines": n, "sha256": hash of all bytes before this line}
     archive/texts-<run>.jsonl   the same format for what a model wrote (WRITER), so that a rebuild need not ask it again:
-                                line 1      {"kind": "texts", "format": 1, "run": N}
+                                line 1      {"kind": "texts", "format": 2, "run": N}
                                 lines       {"kind": "text", "key": hash of the model's input, "model", "digest", "chat_id", "text", "turns"}
 
 `value` is the value in Redis, byte for byte (`value_base64`, `key_base64` if it is not UTF-8; for a key that is not a string, the bytes of
@@ -38,7 +38,7 @@ from shared.turns.records import RecordRefused, Tombstone, Turn, chat_id_of, dum
 #: A line of a segment.
 Record = dict[str, Any]
 
-FORMAT = 1
+FORMAT = 2
 #: Directory of the archive for damaged copies that were kept.
 DAMAGED = "damaged"
 
