@@ -21,6 +21,7 @@ from tests.support.world import REPOSITORY
 FOLDERS = (".", "docs", "docs/design", "deploy", "systemd", "dispatcher/features/*")
 DOCUMENTS = [path for folder in FOLDERS for path in sorted(REPOSITORY.glob(f"{folder}/*.md"))]
 WORDS = {"README.md": 800, "ARCHITECTURE.md": 3_000}
+WORDS_OF_ALL = 33_600
 #: Names in capitals that are no settings of ours: the environment's, other programs', and words of formats.
 OTHERS_NAMES = {
     "TEST_CLAUDE", "HMEM_CONFIG", "HMEM_CREDENTIALS", "HMEM_CRASH_AT", "HMEM_PARTS", "HMEM_MEMORY", "HMEM_EXAMPLES", "NOTIFY_SOCKET",
@@ -41,6 +42,12 @@ def name_of(path: Path) -> str:
 @pytest.mark.parametrize(("name", "most"), WORDS.items())
 def test_a_document_stays_short(name: str, most: int) -> None:
     assert len(text_of(REPOSITORY / name).split()) <= most
+
+
+def test_all_documents_together_stay_within_their_words() -> None:
+    """But for the changes of each version, which only get more."""
+    words = {name_of(path): len(text_of(path).split()) for path in DOCUMENTS if path.name != "CHANGELOG.md"}
+    assert sum(words.values()) <= WORDS_OF_ALL, sorted(words.items(), key=lambda one: -one[1])[:10]
 
 
 def test_the_pages_that_are_made_from_the_code_are_up_to_date_and_one_that_is_not_is_named(tmp_path: Path) -> None:
