@@ -124,13 +124,6 @@ class DayTurns:
     def _vector(self, embedding: bytes | None, model: str | None) -> Vectors | None:
         return unpacked(embedding) if embedding and model == self._embedder.model else None
 
-    def store(self, turns: Sequence[Turn]) -> None:
-        """Store turns in the day store. They get their vectors by `embed_missing`; until then they are found by their words."""
-        from dispatcher.memory.store.turns import StoredTurn
-
-        if turns:
-            self._turns.store([StoredTurn(turn) for turn in turns])
-
     def embed_missing(self, limit: int, may_go_on: Callable[[], bool]) -> None:
         """Embed turns and summaries that have no vector of the current model, some at a time while `may_go_on`. A text that the model refuses is not
         tried again; after a failure of the embedder it is."""

@@ -26,8 +26,10 @@ class DayUpkeep:
 
     def store_turns(self, turns: Sequence[Turn]) -> None:
         """Store turns in the day store, without those that are forgotten, even meanwhile; their vectors come later, by `embed_missing`."""
+        from dispatcher.memory.store.turns import StoredTurn
+
         remaining = [turn for turn in turns if not self._day.forgotten.covers(turn)]
-        self._day.day_turns.store(remaining)
+        self._day.turns.store([StoredTurn(turn) for turn in remaining])
         for turn in remaining:
             if self._day.forgotten.covers(turn):
                 self._day.forget_copies(turn.chat_id, [turn.turn_id])

@@ -102,13 +102,13 @@ def test_consolidation_brings_nothing_back(light: World, monkeypatch: pytest.Mon
     def stone() -> None:
         day.forgotten.add(Tombstone("erase-1", CHAT, time.time(), erase=True))
 
-    store = day.day_turns.store
+    store = day.turns.store
 
-    def forgotten_meanwhile(turns: Sequence[Turn]) -> None:
+    def forgotten_meanwhile(turns: Sequence[StoredTurn]) -> int:
         stone()
-        store(turns)
+        return store(turns)
 
-    monkeypatch.setattr(day.day_turns, "store", forgotten_meanwhile)
+    monkeypatch.setattr(day.turns, "store", forgotten_meanwhile)
     day.upkeep.store_turns([turn])
     assert list(day.turns.every()) == []
     day.turns.store([StoredTurn(turn)])
