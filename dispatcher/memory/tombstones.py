@@ -169,10 +169,10 @@ class ErasedEntries:
         }
 
     def cover(self, role: str, at: float) -> bool:
-        """`role` is `user` or `assistant`."""
+        """`role` is a turn's."""
         if self._before is not None and at < self._before:
             return True
-        moments = self._moments["user" if role == "user" else "asst"]
+        moments = self._moments[role]
         nearest = moments[bisect_left(moments, at - SAME_MOMENT_SECONDS) :][:1]
         return bool(nearest) and nearest[0] <= at + SAME_MOMENT_SECONDS
 

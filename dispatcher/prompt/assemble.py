@@ -57,7 +57,7 @@ def recall(
     """At most so many hits of release and day, without the turns of the conversation so far."""
     if settings.memory_backend == "summary":
         return Recalled()
-    recent = {("user" if entry.role == "user" else "asst", entry.timestamp) for entry in request.recent or ()}
+    recent = {(turn.role, turn.timestamp) for turn in request.recent or ()}
     chunks = [turn.chunk for turn in today.items.turns] if today.items and recent else []
     in_prompt = {one for chunk in chunks if (chunk.role, chunk.started_at) in recent for one in chunk.turn_ids}
     query = Query(

@@ -22,8 +22,8 @@ from shared.text.format import CHARACTERS_PER_TOKEN, fitting
 from shared.text.marks import harmless
 
 if TYPE_CHECKING:
-    from dispatcher.memory.session_history import HistoryEntry
     from shared.search.types import Recalled
+    from shared.turns.records import Turn
     from shared.turns.speakers import Speaker
 
 #: The parts in their order, and their shares of the budget if each uses all it can get.
@@ -68,7 +68,7 @@ class PromptInput:
     by_time: bool = False
     searched: bool = True
     message: str = ""
-    recent: Sequence[HistoryEntry] | None = None
+    recent: Sequence[Turn] | None = None
     profile: str = ""
     earlier: str = ""
     facts: str = ""

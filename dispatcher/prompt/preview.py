@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from redis import Redis, RedisError
 
 from dispatcher.memory.day.context import PromptRequest
-from dispatcher.memory.session_history import HistoryEntry, conversation_of
+from dispatcher.memory.session_history import conversation_of
 from dispatcher.memory.tombstones import Forgotten
 from dispatcher.prompt.assemble import assemble
 from shared.config.settings import Settings
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dispatcher.memory.day.memory import DayMemory
     from dispatcher.memory.day.open_memory import OpenedMemory
     from dispatcher.prompt.context import Context
+    from shared.turns.records import Turn
 
 #: Milliseconds that memory gets instead of MEMORY_DEADLINE_MS: a fresh process first loads what a running dispatcher already has.
 PATIENT_DEADLINE_MS = 60_000
@@ -82,9 +83,7 @@ def _slow(took: float, settings: Settings, left_out: list[str]) -> list[str]:
     return [note, *(f"a second try within that limit would have left out: {one}" for one in left_out)]
 
 
-def _conversation(
-    settings: Settings, client: Any, chat_id: str
-) -> tuple[str | None, list[HistoryEntry] | None, list[str]]:
+def _conversation(settings: Settings, client: Any, chat_id: str) -> tuple[str | None, list[Turn] | None, list[str]]:
     """(session that would be resumed, else the recent messages, notes). A session that contains something forgotten is not resumed."""
     try:
         tombstones = Forgotten(settings.hmem_state_dir).of(chat_id)

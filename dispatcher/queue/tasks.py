@@ -20,7 +20,7 @@ from redis import ResponseError
 from redis.asyncio import Redis
 
 from dispatcher.claude.reply import Answer, Follows
-from dispatcher.memory.session_history import HistoryEntry, conversation_of, history_entry
+from dispatcher.memory.session_history import conversation_of, history_entry
 from dispatcher.queue.chat_commands import answered_at_once
 from dispatcher.queue.existing_values import NO_TURNS, ExistingResult, Signed
 from dispatcher.queue.refused import USED_ID, dead_letter
@@ -64,7 +64,7 @@ class Begun:
     turns: tuple[bytes, bytes]  # that already exist under its id: question and answer; "?" for one that is too large
     session: str
     resume: bool  # the session exists
-    history: list[HistoryEntry]  # the conversation so far, if no session has it
+    history: list[Turn]  # the conversation so far, if no session has it
     cost_before: float  # what the session has cost so far
     mark: str  # of the last forgetting (cache_dropping.py)
     awaited: bool  # its bot has recorded that it waits for it (cancellation.py)
@@ -182,7 +182,7 @@ class TaskQueue:
             awaited=bool(awaited),
         )
 
-    async def recent(self, task: Task, tombstones: Sequence[Tombstone]) -> list[HistoryEntry]:
+    async def recent(self, task: Task, tombstones: Sequence[Tombstone]) -> list[Turn]:
         """The chat's conversation so far, oldest first."""
         return conversation_of(await self._entries(task.chat_id), tombstones)[0]
 

@@ -24,7 +24,6 @@ from dispatcher.claude.reply import Answer, Follows
 from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.memory.session_history import HistoryEntry
 from dispatcher.memory.typed import tags
 from dispatcher.prompt.assemble import assemble
 from dispatcher.prompt.context import Context
@@ -35,7 +34,7 @@ from shared.config.tools import ChatTools
 from shared.errors import HmemError, SettingsError
 from shared.hooks import Hooks
 from shared.system.files import PrivateDir, make_dir, safe_name
-from shared.turns.records import Task, Tombstone
+from shared.turns.records import Task, Tombstone, Turn
 
 #: How long a task waits for a new release to open, or for the day's memory after a start.
 FRESH_SECONDS = 5.0
@@ -60,7 +59,7 @@ class MessageContexts:
             log.error("the tombstones cannot be read", reason=str(error))
             return []
 
-    async def of(self, task: Task, history: list[HistoryEntry] | None, session: str | None) -> Context:
+    async def of(self, task: Task, history: list[Turn] | None, session: str | None) -> Context:
         """What to inject; nothing if memory is missing, broken or too slow. Without a session to resume, the history comes as text."""
         request = PromptRequest(task.chat_id, task.message, history, session, user_id=task.user_id, name=task.name)
         if self._settings.memory_tokens <= 0:  # nothing is looked up: no thread is needed

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dispatcher.memory.cache_dropping import drop
 from dispatcher.memory.day.open_memory import OpenedMemory
-from dispatcher.memory.session_history import HistoryEntry, conversation_of, entry_of, history_lines
+from dispatcher.memory.session_history import conversation_of, history_lines
 from dispatcher.memory.tombstones import hidden_by
 from shared.config.settings import Settings
 from shared.errors import HmemError, SettingsError
@@ -101,8 +101,7 @@ class ChatMemory:
             readable = None if release and release.text_missing else release
             result = look_back(self._day, readable, HistoryQuery(self._chat, n, since, until, contains))
         notes = [note or "", f"no memory of the day: {result.away}" if result.away else ""]
-        entries = [entry_of(turn) for turn in result.found.turns]
-        lines = history_lines(entries, self._settings.timezone, TEXT_CHARACTERS, result.speakers)
+        lines = history_lines(result.found.turns, self._settings.timezone, TEXT_CHARACTERS, result.speakers)
         found = ToolAnswer([line.removeprefix("- ") for line in lines], list(filter(None, notes)), result.found.more)
         return answer("Messages, oldest first", found, "No message of this chat fits.", newest=True)
 
@@ -190,9 +189,9 @@ class ChatMemory:
         asked = answering(shorten(one_line(hit.question), QUESTION_CHARACTERS)) if hit.question is not None else ""
         return f"{head}{asked or replying(chunk.origin, QUESTION_CHARACTERS)}: {_short(chunk.text)}"
 
-    def _conversation(self, n: int, tombstones: Sequence[Tombstone], notes: list[str]) -> list[HistoryEntry]:
+    def _conversation(self, n: int, tombstones: Sequence[Tombstone], notes: list[str]) -> list[Turn]:
         """The conversation so far. Forgetting ends it: entries older than the last request to forget are left out, even if they are still there."""
-        entries: list[HistoryEntry] = []
+        entries: list[Turn] = []
         waiting: list[Turn] = []
         try:
             client = self._redis()
@@ -209,7 +208,7 @@ class ChatMemory:
 
     def _conversation_today(
         self, n: int, waiting: Sequence[Turn], tombstones: Sequence[Tombstone], notes: list[str]
-    ) -> list[HistoryEntry]:
+    ) -> list[Turn]:
         """The day store's last turns and those that wait for it, each once."""
         turns = list(waiting)
         try:
@@ -219,7 +218,7 @@ class ChatMemory:
         except HmemError as error:
             notes.append(f"no memory of the day: {error}")
         once = {turn.turn_id: turn for turn in turns if not any(tombstone.covers(turn) for tombstone in tombstones)}
-        return [entry_of(turn) for turn in sorted(once.values(), key=time_order)]
+        return sorted(once.values(), key=time_order)
 
     def _redis(self) -> Any:
         if self._client is None:

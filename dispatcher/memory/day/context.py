@@ -18,13 +18,12 @@ from shared.search.types import HiddenTurns
 
 if TYPE_CHECKING:
     from dispatcher.memory.day.parts import DayParts
-    from dispatcher.memory.session_history import HistoryEntry
     from dispatcher.memory.store.memories import Memory
     from dispatcher.memory.store.summaries import SessionSummary
     from dispatcher.memory.typed.chat_memories import ChatMemories
     from shared.search.day_items import DayItems
     from shared.text.dates.named_times import Span
-    from shared.turns.records import Tombstone
+    from shared.turns.records import Tombstone, Turn
 
 log = structlog.get_logger()
 
@@ -48,7 +47,7 @@ class PromptRequest:
 
     chat_id: str
     message: str
-    recent: Sequence[HistoryEntry] | None = None
+    recent: Sequence[Turn] | None = None
     session: str | None = None
     count_access: bool = True
     now: float | None = None

@@ -12,14 +12,13 @@ from typing import Any, cast
 import pytest
 
 from dispatcher.memory.day.context import PromptRequest
-from dispatcher.memory.session_history import HistoryEntry
 from dispatcher.memory.tombstones import Forgotten
 from dispatcher.prompt.budget import PromptInput, compose
 from dispatcher.prompt.context import Context
 from shared.config.settings import load_settings
 from shared.ranking.injection import Evidence, read_message
 from shared.search.types import Query, Recalled
-from shared.turns.records import Tombstone
+from shared.turns.records import Tombstone, Turn
 from tests.support.day.prompts import NOW, SUMMARY, UTC, assembled, composed, hit
 from tests.support.world import World
 
@@ -138,7 +137,7 @@ def test_the_summary_stands_where_a_session_begins_where_it_is_asked_for_and_whe
 
     assert has("what is wrong with the boiler?", recent=[])
     assert not has("what is wrong with the boiler?", session="s")
-    before = [HistoryEntry("user", "hello", NOW)]
+    before = [Turn("", "user", "", "hello", NOW)]
     assert has("what is wrong with the boiler?", recent=before), "an earlier session has run out"
     assert not has("what is wrong with the boiler?", recent=before, mode="replay")
     assert has("what is wrong with the boiler?", recent=[], mode="replay")

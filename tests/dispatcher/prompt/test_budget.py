@@ -7,10 +7,10 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dispatcher.memory.session_history import HistoryEntry
 from dispatcher.prompt.budget import SHARES, PromptInput, compose, shared_out
 from shared.search.types import Hit, Recalled
 from shared.text.format import CHARACTERS_PER_TOKEN, day_text
+from shared.turns.records import Turn
 from tests.support.day.prompts import NOW, PROPERTY, RECORD, SUMMARY, UTC, composed, hit, odd_text, said
 
 amounts = st.integers(0, 10_000)
@@ -96,7 +96,7 @@ def test_a_budget_smaller_than_the_headings_gives_nothing_and_says_so() -> None:
 
 
 def test_the_conversation_so_far_lends_and_borrows_and_leaves_the_summary_alone() -> None:
-    def parts(recent: list[HistoryEntry] | None, hits: list[Hit], budget: int = 1500) -> dict[str, int]:
+    def parts(recent: list[Turn] | None, hits: list[Hit], budget: int = 1500) -> dict[str, int]:
         context = compose(PromptInput(Recalled(hits), SUMMARY, budget=budget, zone=UTC, run=7, recent=recent))
         assert context.tokens <= budget
         return {part.name: len(part.text) for part in context.parts}

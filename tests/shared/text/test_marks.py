@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from dispatcher.answering.commands.explanation import why_record
 from dispatcher.memory import session_summary as summaries
-from dispatcher.memory.session_history import HistoryEntry
 from dispatcher.prompt.budget import PromptInput, compose
 from dispatcher.prompt.context import Context
 from nightly.steps import summarise
@@ -190,7 +189,7 @@ WAYS: dict[str, Callable[[str], str]] = {
     "name": lambda text: of_context(hits=[hit("yes", text[:70])]),
     "summary": lambda text: of_context(summary=f"- anna: {text}\n{text}"),
     "profile": lambda text: of_context(profile=f"Of Ann, who asks now:\n- {text}\n{text}"),
-    "recent": lambda text: of_context(recent=[HistoryEntry("user", text, NOW)]),
+    "recent": lambda text: of_context(recent=[Turn("", "user", "", text, NOW)]),
     "earlier": lambda text: of_context(earlier=f"- anna: {text}\n{text}"),
     "facts": lambda text: of_context(facts=f"- {text}\n{text}"),
     "session for a model": lambda text: session_summary(said(text))[1],

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.memory.session_history import HistoryEntry
 from dispatcher.prompt.assemble import assemble
 from dispatcher.prompt.budget import PromptInput, compose
 from dispatcher.prompt.context import Context
@@ -19,6 +18,7 @@ from shared.config.settings import Settings
 from shared.search.recall import OpenRelease
 from shared.search.types import Hit, Recalled
 from shared.turns.chunk import Chunk
+from shared.turns.records import ROLES, Turn
 
 PROPERTY = settings(max_examples=25, deadline=None)
 UTC = ZoneInfo("UTC")
@@ -47,6 +47,5 @@ def assembled(request: PromptRequest, settings: Settings, release: OpenRelease |
 odd_text = st.text(max_size=300) | st.text("ab \n\r\u2028\x85\x0b# <>/-:`", max_size=300)
 
 
-def said(count: int) -> list[HistoryEntry]:
-    roles = ("user", "assistant")
-    return [HistoryEntry(roles[n % 2], f"turn {n}\nof the talk", NOW + n) for n in range(count)]
+def said(count: int) -> list[Turn]:
+    return [Turn("", ROLES[n % 2], "", f"turn {n}\nof the talk", NOW + n) for n in range(count)]

@@ -12,7 +12,6 @@ import pytest
 
 from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.memory.session_history import HistoryEntry
 from dispatcher.memory.store.memories import Memory, MemoryType
 from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.typed.text import (
@@ -132,7 +131,7 @@ def test_all_parts_stand_in_their_order_within_the_budget(day: DayMemory) -> Non
                 chat, "s0", f"- user: {word} summary of the boiler", now - 900, now - 700, now - 700, (f"{word}0:user",)
             )
         )
-    recent = [HistoryEntry("user", "let us talk about the canary", now - 60)]
+    recent = [Turn("", "user", "", "let us talk about the canary", now - 60)]
     for budget in (600, 1500, 200, 60):
         request = PromptRequest("9912", "which boiler is it, what did the boiler show?", recent, count_access=False)
         context = assemble(request, day.settings.model_copy(update={"memory_tokens": budget}), None, day)
