@@ -60,9 +60,9 @@ class Walls:
         """The arguments before the command; inside the hidden directories it may use the paths in `shown`."""
         if any(path.is_relative_to(self._home.resolve()) for path in self._hidden):
             self._make_config()
-        paths = {"hidden": self._hidden, "shown": [*self._shown, *shown], "needed": self._needed}
-        names = {name: [str(path) for path in some] for name, some in paths.items()}
-        return [sys.executable, "-I", "-S", landlock_exec.__file__, json.dumps(names)]
+        paths = (self._hidden, [*self._shown, *shown], self._needed)
+        counted = [str(word) for some in paths for word in (len(some), *some)]
+        return [sys.executable, "-I", "-S", landlock_exec.__file__, *counted]
 
     def found_open(self) -> str | None:
         """Test the sandbox once: which hidden files, or which of this process', can be opened inside it, or why it could not be tested; None if it

@@ -146,6 +146,15 @@ def test_a_fence_that_cannot_be_had_is_said_and_the_answer_comes(one: Home, monk
     assert "despite Landlock (confine: the sandbox is incomplete" in found
 
 
+def test_the_launcher_imports_nothing_that_takes_long(one: Home) -> None:
+    """It stands ahead of every answer."""
+    python, *words = one.walls().around([])
+    done = subprocess.run([python, "-X", "importtime", *words, "/bin/true"], capture_output=True, text=True, check=True)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "ctypes" in imported
+    assert not imported & {"json", "re", "enum", "collections", "contextlib", "typing"}
+
+
 @pytest.mark.parametrize("privileged", [True, False])
 def test_the_cli_is_ended_before_the_dispatcher_when_memory_runs_out(one: Home, *, privileged: bool) -> None:
     """What the kernel says of the process in which the launcher starts it."""
