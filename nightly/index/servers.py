@@ -31,14 +31,14 @@ def make_room(night: Night, indexes: Iterable[str]) -> None:
             night.report.say(f"  {error}")
             continue
         if name not in known.get(server, ()):
-            found = set(on_server.left_over(night.settings, server, ()))
+            found = set(on_server.builder_on(night.settings, server).left_over(()))
             if found and not found & set(named):
                 raise SettingsError(
                     f"INDEX_NAME={name} is in use on the {server} server ({min(found)}), but not by a release of this installation. Set another "
                     "INDEX_NAME; if these indexes are not needed, remove them there."
                 )
             _remember(night, known | {server: [*known.get(server, ()), name]})
-        on_server.sweep(night.settings, server, named)
+        on_server.builder_on(night.settings, server).sweep(named)
 
 
 def sweep(night: Night) -> str | None:
@@ -55,10 +55,10 @@ def sweep(night: Night) -> str | None:
 def _sweep(night: Night, server: str, name: str) -> None:
     settings: Settings = night.settings.model_copy(update={"index_name": name})
     night.lease.check()
-    for gone in on_server.sweep(settings, server, night.target.served()):
+    for gone in on_server.builder_on(settings, server).sweep(night.target.served()):
         night.report.say(f"  {gone} on the {server} server is no longer used by any release and was removed.")
     in_use = server in night.settings.indexes and name == night.settings.index_name
-    if not in_use and not on_server.left_over(settings, server, ()):
+    if not in_use and not on_server.builder_on(settings, server).left_over(()):
         known = _known(night)
         _remember(night, known | {server: [one for one in known[server] if one != name]})
 

@@ -284,11 +284,6 @@ class LexicalIndex:
         chunks = map(chunk_of, self._rows(sql, (chat_id,)))
         return sorted(chunks, key=lambda chunk: (chunk.started_at, turn_order(chunk.chunk_id)))
 
-    def all_chunks(self) -> list[Chunk]:
-        """Every chunk in order of chat and time: for verification and rebuild comparisons, not for recall."""
-        chunks = map(chunk_of, self._rows(f"SELECT {COLUMNS} FROM chunks", ()))  # noqa: S608 - constants
-        return sorted(chunks, key=lambda chunk: (chunk.chat_id, chunk.started_at, turn_order(chunk.chunk_id)))
-
     def _rows(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
         """Of all parts, one after the other."""
         with self._lock:

@@ -262,10 +262,10 @@ def _features(
 class MergedCache:
     """The last merged items of each chat. One per release; thread-safe."""
 
-    def __init__(self, bytes_: int = CACHE_BYTES, chats: int = CACHE_CHATS) -> None:
-        # A chat counts as at least 1/chats of the bytes, and at most as all of them: then it is the only one in the cache.
+    def __init__(self) -> None:
+        # A chat counts as at least 1/CACHE_CHATS of the bytes, and at most as all of them: then it is the only one in the cache.
         self._cache: LRUCache[str, Merged] = LRUCache(
-            bytes_, getsizeof=lambda one: min(max(one.nbytes, bytes_ // chats), bytes_)
+            CACHE_BYTES, getsizeof=lambda one: min(max(one.nbytes, CACHE_BYTES // CACHE_CHATS), CACHE_BYTES)
         )
         self._lock = threading.Lock()
 

@@ -95,9 +95,8 @@ def run_bounded(
     environment: Mapping[str, str] | None = None,
     descriptors: tuple[int, ...] = (),
     directory: Path | None = None,
-    umask: int = -1,
 ) -> subprocess.CompletedProcess[str]:
-    """Run to the end; subprocess.TimeoutExpired if it takes longer: then its process group is killed. `umask`: its own, -1 for ours.
+    """Run to the end; subprocess.TimeoutExpired if it takes longer: then its process group is killed.
 
     Its output goes to files, not pipes: a helper that it leaves behind in a session of its own (an ssh master connection, a daemon)
     keeps a pipe open and would keep us waiting.
@@ -112,7 +111,6 @@ def run_bounded(
             env=environment,
             pass_fds=descriptors,
             cwd=directory,
-            umask=umask,
         )
         try:
             process.wait(timeout_seconds)

@@ -137,7 +137,7 @@ class ServedBuilder(Builder, Protocol):
         """
         ...
 
-    def sweep(self, named: Collection[str], newest: int | None = None) -> list[str]:
+    def sweep(self, named: Collection[str]) -> list[str]:
         """Remove those; returns the names of the removed ones."""
         ...
 

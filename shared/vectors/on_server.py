@@ -149,7 +149,7 @@ def follow(settings: Settings, release: Path) -> str | None:
     for name in served():
         if (release / place_of(name)).is_file():
             try:
-                _builder(settings, name).follow(release / place_of(name))
+                builder_on(settings, name).follow(release / place_of(name))
             except (HmemError, ImportError) as error:
                 return f"Release {release.name} has its vectors on the {name} server, whose alias {settings.index_name} could not be updated: {error}"
     return None
@@ -171,17 +171,8 @@ def named_in(releases: Sequence[Path]) -> list[str]:
     return [name for release in releases for name in served_names(release)]
 
 
-def sweep(settings: Settings, server: str, named: Collection[str], newest: int | None = None) -> list[str]:
-    """Remove indexes that no release names, of runs up to `newest`; returns their names. HmemError if the server does not answer."""
-    return _builder(settings, server).sweep(named, newest)
-
-
-def left_over(settings: Settings, server: str, named: Collection[str], newest: int | None = None) -> list[str]:
-    """The names of what `sweep` would remove."""
-    return _builder(settings, server).left_over(named, newest)
-
-
-def _builder(settings: Settings, server: str) -> ServedBuilder:
+def builder_on(settings: Settings, server: str) -> ServedBuilder:
+    """What knows and removes our indexes there; HmemError if the server does not answer."""
     builder = served_builder_of(server, settings, 0)
     builder.refuse_unless_usable()
     return builder

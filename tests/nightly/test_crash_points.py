@@ -18,7 +18,7 @@ from shared.vectors.sqlite.files import VectorFile
 from tests.chaos.checks.points import POINTS
 from tests.chaos.harness.forked import night
 from tests.nightly.archive.media.kept_media import PHOTO, send, waiting
-from tests.support.night.archives import places, stone
+from tests.support.night.archives import every_chunk, places, stone
 from tests.support.night.indexes.chat_tables import accounts, summaries
 from tests.support.world import Live, World
 
@@ -31,7 +31,7 @@ def contents(world: World) -> dict[str, Any]:
     release = (world.memory_dir / "current").resolve()
     manifest = verify(release)
     index = LexicalIndex(release / "lexical")
-    chunks = {chunk.chunk_id: (chunk.chat_id, chunk.text) for chunk in index.all_chunks()}
+    chunks = {chunk.chunk_id: (chunk.chat_id, chunk.text) for chunk in every_chunk(index)}
     index.close()
     vectors: dict[str, list[float]] = {}
     if manifest.indexes:

@@ -78,7 +78,9 @@ class NightPart:
         memory = self.settings.hmem_memory_dir
         there = [release_dir(memory, run) for run in release_runs(memory)]
         named, servers = on_server.named_in(there), on_server.servers(self.settings, there)
-        return any(on_server.left_over(self.settings, server, named, int(release.name)) for server in servers)
+        return any(
+            on_server.builder_on(self.settings, server).left_over(named, int(release.name)) for server in servers
+        )
 
     def _ask(self, *more: str) -> dict[str, Any]:
         """The answer of `hmem-night forget`."""

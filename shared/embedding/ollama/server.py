@@ -63,14 +63,12 @@ class OllamaServer:
         """The server's version, or OllamaError: it does not answer."""
         return self._ask(self._client.version, self.patience.attempts, timeout=min(self._seconds, CONNECT_SECONDS))
 
-    def models(self, attempts: int | None = None) -> dict[str, str]:
-        """What is pulled, by name with its tag: `sha256:<hex>`."""
-        found = self._ask(self._client.list, attempts or self.patience.attempts).models
-        return {str(one.model): f"sha256:{(one.digest or '').removeprefix('sha256:')}" for one in found}
-
     def find(self, name: str) -> str | None:
         """`sha256:<hex>` of a model that is pulled, or None."""
-        return self.models().get(name if ":" in name else f"{name}:latest")
+        pulled = self._ask(self._client.list, self.patience.attempts).models
+        wanted = name if ":" in name else f"{name}:latest"
+        digest = next((one.digest or "" for one in pulled if one.model == wanted), None)
+        return None if digest is None else f"sha256:{digest.removeprefix('sha256:')}"
 
     def digest(self, name: str) -> str:
         """The same of a model that must be there."""

@@ -211,8 +211,8 @@ class QdrantBuilder:
             names = [one.name for one in patiently(client.get_collections).collections]
         return sorted(name for name in names if is_left_over(name, self._settings.index_name, named, newest))
 
-    def sweep(self, named: Collection[str], newest: int | None = None) -> list[str]:
-        gone = self.left_over(named, newest)
+    def sweep(self, named: Collection[str]) -> list[str]:
+        gone = self.left_over(named)
         with _night(self._settings, on_server.NIGHT_SECONDS) as client:
             for name in gone:
                 patiently(partial(client.delete_collection, name))

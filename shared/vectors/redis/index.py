@@ -163,17 +163,15 @@ class RedisBuilder:
                 raise ReleaseRefused(f"Redis has no vectors {name}. Run the night again.")
 
     def left_over(self, named: Collection[str], newest: int | None = None) -> list[str]:
+        ours = self._settings.index_name
         with self._client(NIGHT_SECONDS) as client:
-            return self._left(client, named, newest)
+            return [name for name in sets.releases(client) if is_left_over(name, ours, named, newest)]
 
-    def sweep(self, named: Collection[str], newest: int | None = None) -> list[str]:
+    def sweep(self, named: Collection[str]) -> list[str]:
+        gone = self.left_over(named)
         with self._client(NIGHT_SECONDS) as client:
-            gone = self._left(client, named, newest)
             sets.remove(client, gone, self._settings.index_name)
-            return gone
-
-    def _left(self, client: redis.Redis, named: Collection[str], newest: int | None) -> list[str]:
-        return [name for name in sets.releases(client) if is_left_over(name, self._settings.index_name, named, newest)]
+        return gone
 
     @contextmanager
     def _client(self, seconds: float) -> Iterator[redis.Redis]:

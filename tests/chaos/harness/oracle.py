@@ -23,6 +23,7 @@ from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
 from shared.turns.records import RecordRefused, Turn
 from tests.chaos.harness.report import Outcome
+from tests.support.night.archives import every_chunk
 from tests.support.night.indexes.chat_tables import counted
 from tests.support.world import World
 
@@ -208,7 +209,7 @@ def _judge_current(world: World, shadow: Shadow, found: Outcome) -> tuple[Path, 
 def _all_chunks(path: Path, found: Outcome) -> list[Chunk]:
     index = LexicalIndex(path / "lexical")
     try:
-        return index.all_chunks()
+        return every_chunk(index)
     except Exception as error:  # noqa: BLE001 - whatever a broken index raises
         found.found("torn", f"{path.name}/lexical: {error}")
         return []

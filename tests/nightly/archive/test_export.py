@@ -17,6 +17,7 @@ from shared.release.manifest import LEXICAL
 from shared.search.lexical import LexicalIndex
 from shared.system.files import safe_name
 from shared.turns.records import Tombstone, Turn
+from tests.support.night.archives import every_chunk
 from tests.support.samples import ODD_CHATS
 from tests.support.world import World
 
@@ -232,7 +233,7 @@ def release_texts(world: World) -> dict[str, str]:
     try:
         return {
             chunk.chunk_id: f"{chunk.chat_id} {chunk.started_at} {chunk.speaker} {chunk.text}"
-            for chunk in lexical.all_chunks()
+            for chunk in every_chunk(lexical)
         }
     finally:
         lexical.close()

@@ -15,6 +15,7 @@ from shared.errors import LedgerMismatch
 from shared.search.lexical import LexicalIndex, build, check
 from shared.system.files import sha256_file
 from shared.turns.chunk import Chunk
+from tests.support.night.archives import every_chunk
 
 PROPERTY = settings(max_examples=60, deadline=None)
 CHATS = ["9912", "-100123", "c1", "c2", "A", "a", 'q"uote', "chat:c1", "* OR 1", "%", "чат"]
@@ -70,6 +71,7 @@ TRICKS = (
         " "
     )
 )
+
 queries = st.text(max_size=60) | st.lists(st.sampled_from(TRICKS)).map(" ".join)
 
 
@@ -110,7 +112,7 @@ def test_a_question_of_another_chat_is_not_shown_with_an_answer(opened: Open) ->
         chunk("foreign", "an answer elsewhere", chat="77", role="asst"),
         chunk("alone", "an answer to nothing", role="asst", exchange="t9"),
     )
-    every = {one.chunk_id: one for one in index.all_chunks()}
+    every = {one.chunk_id: one for one in every_chunk(index)}
     asked = {"t1": "first passage of the question"}
     assert index.questions_of([every["a"], every["alone"], every["q1"]], "9912") == asked
     assert index.questions_of([every["alone"], every["q1"]], "9912") == {}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from shared.search.lexical import LexicalIndex
+from shared.turns.chunk import Chunk
 from shared.turns.records import Tombstone
 from tests.support.world import World
 
@@ -15,11 +17,13 @@ from tests.support.world import World
 def texts(world: World, run: int | str = "current") -> dict[str, str]:
     """chunk id -> text of a release."""
     folder = world.memory_dir / "current" if run == "current" else world.memory_dir / "releases" / str(run)
-    index = LexicalIndex(folder / "lexical")
-    try:
-        return {chunk.chunk_id: chunk.text for chunk in index.all_chunks()}
-    finally:
-        index.close()
+    with closing(LexicalIndex(folder / "lexical")) as index:
+        return {chunk.chunk_id: chunk.text for chunk in every_chunk(index)}
+
+
+def every_chunk(index: LexicalIndex) -> list[Chunk]:
+    """In order of chat and time."""
+    return [chunk for chat in sorted(index.chunks_per_chat()) for chunk in index.chunks_of(chat)]
 
 
 SECRET, TAJNA = "the locker opens with pelican7731", "код от сейфа кукушка4410"

@@ -24,8 +24,8 @@ def test_what_no_release_names_is_swept_away(tmp_path: Path, server: tuple[str, 
     builder = served_builder_of(name, settings, 3)
     builder.follow(second / place_of(name))
     assert builder.left_over([], newest=1) == served_names(first), "a later night may be building one"
-    assert builder.sweep(served_names(third), newest=1) == served_names(first)
-    assert builder.sweep(served_names(third)) == served_names(second), "wherever an alias leads"
+    left = sorted([*served_names(first), *served_names(second)])
+    assert builder.sweep(served_names(third)) == left, "wherever an alias leads"
     assert builder.left_over(served_names(third)) == builder.sweep(served_names(third)) == []
     gone = opened(settings, first, name)
     assert not gone.is_available()

@@ -19,6 +19,7 @@ from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
 from shared.turns.records import Turn
 from shared.vectors.sqlite.files import VectorFile
+from tests.support.night.archives import every_chunk
 from tests.support.night.builds import Nights
 from tests.support.night.index_world import DIMENSIONS
 
@@ -70,7 +71,7 @@ def _where(index: LexicalIndex, chat: str, terms: list[str]) -> dict[str, list[t
 
 def same_words(one: LexicalIndex, other: LexicalIndex, chunks: list[Chunk]) -> None:
     """Bit for bit."""
-    assert one.all_chunks() == other.all_chunks() == chunks
+    assert every_chunk(one) == every_chunk(other) == chunks
     assert one.chunks_per_chat() == other.chunks_per_chat()
     for chat in other.chunks_per_chat():
         own = [chunk for chunk in chunks if chunk.chat_id == chat]
@@ -112,4 +113,4 @@ def same(built: Path, chunks: list[Chunk]) -> None:
 def chunks_in(place: Path) -> list[Chunk]:
     """Those of `lexical/`, or of one part of it."""
     with closing(LexicalIndex(place)) as index:
-        return index.all_chunks()
+        return every_chunk(index)
