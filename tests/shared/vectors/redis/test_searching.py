@@ -81,14 +81,6 @@ def test_an_index_that_is_gone_or_another_is_refused(settings: Settings, tmp_pat
         found.close()
 
 
-def test_vectors_that_redis_has_lost_are_no_answer(looking: Redis, settings: Settings, tmp_path: Path) -> None:
-    found = opened(settings, build(settings, tmp_path, corpus_of(one=9)))
-    looking.delete(*looking.scan_iter(match="hcli:mem:vectors:part:*"))
-    with pytest.raises(IndexServerUnavailable, match="are missing"):
-        found.search("one/3", "one", 1)
-    found.close()
-
-
 def test_a_vector_of_another_chat_never_comes_out(looking: Redis, settings: Settings, tmp_path: Path) -> None:
     """Whatever the hash says: the key of a part is made of the chat that asks."""
     place = build(settings, tmp_path, corpus_of(one=4, other=4))
