@@ -144,7 +144,11 @@ def _check_size(parts: list[zipfile.ZipInfo], packed: int) -> None:
     """What a part says of its size is the most that is read of it."""
     whole = sum(one.file_size for one in parts)
     sizes = [(whole, packed), *((one.file_size, one.compress_size) for one in parts)]
-    if len(parts) > PARTS or whole > UNPACKED_BYTES or any(size > max(RATIO_FROM, RATIO * less) for size, less in sizes):
+    if (
+        len(parts) > PARTS
+        or whole > UNPACKED_BYTES
+        or any(size > max(RATIO_FROM, RATIO * less) for size, less in sizes)
+    ):
         raise NotConverted("bomb")
 
 
