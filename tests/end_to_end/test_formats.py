@@ -96,7 +96,7 @@ def test_the_bot_refuses_redis_of_a_newer_program(light: World) -> None:
     async def look() -> None:
         client = connect_bot(light.settings())
         try:
-            await BotLease(client).refuse_newer()
+            await BotLease(client, "secret").refuse_newer()
         finally:
             await client.aclose()
 

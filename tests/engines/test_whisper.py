@@ -13,8 +13,8 @@ import pytest
 from tests.engines.models.setup import apt_program, models_python, packaged
 from tests.support.day.telegram_bot import staged
 from tests.support.machine import wait_for
-from tests.support.processes.talk import CHAT, CLAUDE, Talk
-from tests.support.world import REPOSITORY, Dispatcher
+from tests.support.processes.talk import CHAT, Talk
+from tests.support.world import REAL_CLAUDE, REPOSITORY, Dispatcher
 
 pytestmark = pytest.mark.engines
 
@@ -55,7 +55,7 @@ def talk(redis_url: str, whisper: Path, tmp_path_factory: pytest.TempPathFactory
         talk = Talk(stage)
         with talk.model, talk.speech:  # the second is not asked
             stage.world.environment |= {
-                "CLAUDE_BIN": str(CLAUDE), "ANTHROPIC_BASE_URL": talk.model.url, "ANTHROPIC_API_KEY": "test",
+                "CLAUDE_BIN": str(REAL_CLAUDE), "ANTHROPIC_BASE_URL": talk.model.url, "ANTHROPIC_API_KEY": "test",
                 "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "MEMORY_MCP": "off", "CONSOLIDATION_INTERVAL": "0.3",
                 "TRANSCRIBE_MODEL": str(whisper), "TASK_TIMEOUT": "400",
             }  # fmt: skip

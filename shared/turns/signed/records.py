@@ -7,10 +7,12 @@ import hashlib
 import hmac
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from shared.config.settings import Settings
 from shared.wire.json import RecordRefused, dumps, loads_object
+
+if TYPE_CHECKING:
+    from shared.config.settings import Settings
 
 _FIELD = "hmac"
 
