@@ -13,6 +13,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import AuthenticationError, NoPermissionError, ResponseError
 
+from shared.turns.signed.records import sign_record
 from tests.servers.telegram_api import TelegramApi
 from tests.support.day.forgetting_world import CANARIES, CHAT, planted
 from tests.support.day.hcli_bot import Bot
@@ -20,7 +21,7 @@ from tests.support.day.telegram_bot import Bot as TelegramBot
 from tests.support.day.telegram_bot import wait_until
 from tests.support.machine import free_port, wait_for
 from tests.support.redis.users import DEPLOY, USERS, Guarded, health, refusals
-from tests.support.world import World
+from tests.support.world import SECRET, World
 
 
 @pytest.mark.slow
@@ -88,10 +89,8 @@ def test_our_bot_as_the_user_bot(installed: World, guarded: Guarded, admin: Redi
                 wait_until(lambda: "…" not in api.texts(9912), lambda: f"the end of {api.texts(9912)}")
             last = api.press(9912, "haiku")
             wait_until(lambda: any("haiku from" in text for text in api.texts(9912)), lambda: "the pressed choice")
-            admin.rpush(
-                "hcli:mem:outbox:main",
-                json.dumps({"id": "r", "chat_id": "9912", "text": "Remember", "created_at": 1.0}),
-            )
+            outbox, message = "hcli:mem:outbox:main", {"chat_id": "9912", "text": "Remember", "created_at": 1.0}
+            admin.rpush(outbox, sign_record(SECRET, outbox, message))
             wait_until(lambda: "Remember" in api.texts(9912), lambda: "the reminder")
             for command, answer in (
                 ("/digest on", "The digest is on"),
