@@ -16,12 +16,8 @@ from enum import Enum
 from typing import Any, TypeGuard
 from zoneinfo import ZoneInfo
 
-import structlog
-
 from dispatcher.claude.process import Ended
 from shared.text.translations import later, tr
-
-log = structlog.get_logger()
 
 WORD_JOINER = "\u2060"
 #: How much of the CLI's own message is logged. Characters.
@@ -183,7 +179,11 @@ def cannot_start(own_words: str) -> Answer:
 
 def failed(words: str, own_words: str = "", advice: str = TRY_AGAIN, **more: Any) -> Answer:
     """A failed answer: `words` for the chat, the CLI's own message for the log, and what else is known (`Answer`)."""
-    log.warning("the Claude CLI gave no answer", told=words, cli=own_words[-LOGGED_CHARACTERS:] or None)
+    import structlog  # late: `hmem status` reads why questions wait
+
+    structlog.get_logger().warning(
+        "the Claude CLI gave no answer", told=words, cli=own_words[-LOGGED_CHARACTERS:] or None
+    )
     return Answer("", error=tr(words), advice=tr(advice), **more)
 
 
