@@ -27,7 +27,9 @@ FEWEST_FOR_PROCESSES, FEWEST_FOR_CLUSTER = 50_000, 1_000
 #: How often workers are started; seconds to reach a scheduler, and between two looks for its workers.
 STARTS, CONNECT_SECONDS, LOOK_SECONDS = 2, 10.0, 1.0
 #: The versions of what an answer follows from besides its task.
-PROGRAM = repr((sys.version_info[:2], sqlite3.sqlite_version, [*map(version, ("hcli-memory", "snowballstemmer"))]))
+PROGRAM = repr(
+    (sys.version_info[:2], sqlite3.sqlite_version, [*map(version, ("hcli-memory", "snowballstemmer", "regex"))])
+)
 _LOST = (BrokenExecutor, CancelledError, OSError, RuntimeError, ValueError, ImportError)
 
 

@@ -23,6 +23,7 @@ from nightly.index.previous import Last
 from nightly.index.recipe import IN_PARTS, recipe_of
 from nightly.night.folder import Night
 from nightly.night.ledger import Accounts, check_account, summed
+from shared.errors import StorageError
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
@@ -85,3 +86,4 @@ def _raise_again(night: Night, catalog: Catalog, chat_id: str) -> None:
     with ChatReader(catalog, night.archive_dir) as reader:
         for turn in recalled(reader.stored(chat_id), night.archive_dir):
             lines_of(turn, night.settings.timezone)
+    raise StorageError("No turn of tonight could be cut on the workers, though here they can. See the workers' log.")

@@ -73,6 +73,7 @@ class ModelTexts:
         self._cache = TextCache(night.settings.hmem_night_dir / CACHE)
         self._new: list[WrittenText] = []
         self._gave_up: str | None = None
+        self._usable = 0  # answers of tonight
         self._failures_in_a_row = self.asked = self.reused = 0
         self.failed: dict[str, str] = {}
         self.refused: dict[str, str] = {}
@@ -145,7 +146,10 @@ class ModelTexts:
         except EmbeddingError as error:
             reason = getattr(error, "reason", str(error))
         self.asked += 1
-        self._count(reason)
+        self._usable += reason is None
+        # a few chats of which it says nothing usable, each night again, are no reason not to ask about the others
+        few = unusable is not None and (self._once or len(self.unusable) < self._usable)
+        self._count(reason, few)
         if unusable is not None and self._once:
             self.refused[name] = unusable
             return ""
@@ -155,9 +159,9 @@ class ModelTexts:
             self.failed[name] = reason
         return answer if reason is None else None
 
-    def _count(self, reason: str | None) -> None:
+    def _count(self, reason: str | None, few: bool) -> None:
         self._failures_in_a_row = 0 if reason is None else self._failures_in_a_row + 1
-        if self._failures_in_a_row == FAILURES_IN_A_ROW:
+        if self._failures_in_a_row >= FAILURES_IN_A_ROW and not few:
             self._gave_up = f"{FAILURES_IN_A_ROW} failures in a row before it, the last one: {reason}"
 
     def archive(self) -> None:

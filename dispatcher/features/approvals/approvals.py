@@ -148,8 +148,10 @@ class _Asking:
 
     async def verdict(self) -> Verdict:
         try:
-            async with asyncio.timeout(REDIS_SECONDS):
-                await self._redis.hset(keys.OPEN, self._id, cast(Any, self._question.to_json(self._secret, self._id)))
+            async with asyncio.timeout(REDIS_SECONDS), self._redis.pipeline(transaction=True) as pipe:
+                pipe.hset(keys.OPEN, self._id, cast(Any, self._question.to_json(self._secret, self._id)))
+                pipe.expire(keys.OPEN, keys.OPEN_TTL_SECONDS)
+                await pipe.execute()
             return await self._end(await self._wait())
         except asyncio.CancelledError:  # the answer is cancelled, or its process has ended
             with contextlib.suppress(RedisError, OSError):

@@ -50,7 +50,11 @@ class _Signed:
         record = loads_object(raw)
         made = cls(**{one.name: record.get(one.name) for one in fields(cls)})
         given = text_of(record, "hmac").encode("utf-8", "surrogatepass")
-        if not hmac.compare_digest(made._signature(key, approval_id).encode(), given):
+        try:
+            wanted = made._signature(key, approval_id).encode()
+        except RecursionError:
+            raise RecordRefused("it is nested too deep") from None
+        if not hmac.compare_digest(wanted, given):
             raise RecordRefused("its signature is wrong")
         return made
 

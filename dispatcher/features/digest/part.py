@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any, cast
@@ -158,9 +158,16 @@ def send_report(setup: Setup) -> bool:
         read_records(client.get(keys.NIGHT_REPORT)),
         nights_of(client).good,
         int(told) if told.isdecimal() else None,
-        min((setup.disk_usage(path).free for path in our_directories(settings)), default=None),
+        min(_free_bytes(setup), default=None),
         problems(setup),
         features().ask(morning_line, client=client, run=good[0]) if (good := nights_of(client).good) else (),
     )
     commands = [command for _, command in morning.told_by_features]
     return outgoing.report(own.report_chat, report_text(morning), day, now, morning.newest_run, commands)
+
+
+def _free_bytes(setup: Setup) -> Iterator[int]:
+    """On the disks of our directories, without those that cannot be asked."""
+    for path in our_directories(setup.settings):
+        with contextlib.suppress(OSError):
+            yield setup.disk_usage(path).free

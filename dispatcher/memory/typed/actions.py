@@ -68,7 +68,7 @@ class Outcome:
     @classmethod
     def from_json(cls, text: str) -> Outcome:
         record: dict[str, Any] = orjson.loads(text)
-        return cls(record["say"], tuple(record["forgotten"]), record["unmet"])
+        return cls(record["say"], tuple(record["forgotten"]), record.get("unmet", False))
 
 
 class Acting:

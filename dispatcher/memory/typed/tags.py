@@ -150,8 +150,11 @@ _OPTION = {kind: re.compile(rf"\|\s*({'|'.join(names)})\s*:", re.IGNORECASE) for
 _LINE_START = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
 _QUOTE = re.compile(r"[ \t]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)*+>")
 _ROW = re.compile(r"[ \t]*+\|")
-#: Stand for a tag, and for one that is shown, while it is looked at what is around it: no characters of any text.
+#: The line below the head of a table.
+_TABLE = re.compile(r"^(?=[^\n]*\|)[ \t:|-]*-[ \t:|-]*$", re.MULTILINE)
+#: Stand for a tag, and for one that is shown, while it is looked at what is around it. Where the answer has them itself they are replaced.
 _MARK, _SHOWN = "\ufdd0", "\ufdd1"
+_NO_MARKS = str.maketrans(dict.fromkeys((_MARK, _SHOWN), "\ufffd"))
 _QUOTED = re.compile(rf"""(?<=["'“„”‘‚’«»‹›「」]){_MARK}(?:[ \t]*+{_MARK})*+(?=[.,;:!?…]?["'“„”‘‚’«»‹›「」])""")
 _SIDE_BY_SIDE = re.compile(rf"{_MARK}(?:[ \t]*+{_MARK})++")
 _AT_AN_END = re.compile(rf"(?<![ \t])[ \t]*+{_MARK}[ \t]*+(?=[.,;:!?\r\n]|\Z)")
@@ -205,16 +208,18 @@ def _places(answer: str, code: str) -> tuple[list[_Place], int]:
     found: list[_Place] = []
     strange = 0
     for at, text in _paragraphs(answer) if _OPENING.search(answer) else ():
-        before = 0
+        before, table = 0, _TABLE.search(text) is not None
         for start, end in _brackets(text):
             opening, line, last, before = _OPENING.match(text, start), text.rfind("\n", 0, start) + 1, before, end
-            in_a_row = _ROW.match(text, line) or "|" in text[max(line, last) : start]
+            in_a_row = _ROW.match(text, line) or (table and "|" in text[max(line, last) : start])
             if not opening or text.startswith("(", end) or in_a_row:
                 continue
             if opening["code"] != code:
                 strange += 1
             elif tag := _tag(opening, end):
                 found.append(_Place(at + start, at + end, tag))
+    if not found:
+        return [], strange
     marked = _QUOTED.sub(lambda some: some[0].replace(_MARK, _SHOWN), _marked(answer, found))
     marks = re.findall(f"[{_MARK}{_SHOWN}]", marked)
     unquoted = [place for place, mark in zip(found, marks, strict=True) if mark == _MARK]
@@ -301,7 +306,8 @@ def _marked(answer: str, places: Sequence[_Place]) -> str:
     """The answer with a mark in the place of each of these tags."""
     ends = [0, *(place.end for place in places)]
     return _MARK.join(
-        answer[end:start] for end, start in zip(ends, [*(place.start for place in places), None], strict=True)
+        answer[end:start].translate(_NO_MARKS)
+        for end, start in zip(ends, [*(place.start for place in places), None], strict=True)
     )
 
 

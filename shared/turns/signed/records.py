@@ -26,8 +26,12 @@ def signed_record(secret: str, place: str, raw: bytes) -> dict[str, Any]:
     """The record without its signature; RecordRefused for one that was not signed for this place."""
     record = loads_object(raw)
     signature = record.pop(_FIELD, None)
+    try:
+        wanted = _signature(secret, place, record)
+    except RecursionError:
+        raise RecordRefused("it is nested too deep") from None
     if not isinstance(signature, str) or not hmac.compare_digest(
-        signature.encode("utf-8", "surrogatepass"), _signature(secret, place, record).encode("ascii")
+        signature.encode("utf-8", "surrogatepass"), wanted.encode("ascii")
     ):
         raise RecordRefused("it is not signed with our RESULT_HMAC_KEY")
     return record

@@ -196,7 +196,9 @@ def _check_chat(client: redis.Redis, chat_id: str, parts: Sequence[sets.Part], c
             raise ReleaseRefused(f"Redis has {count} of {len(found)} vectors under {key}. Run the night again.")
         size = 4 * vectors.shape[1]
         numbers = np.frombuffer(b"".join(one if len(one) == size else bytes(size) for one in found), "<f4")
-        wrong = np.abs(numbers.reshape(len(found), -1) - vectors[rows]).max(axis=1) > ROUNDING
+        wrong = ~(
+            np.abs(numbers.reshape(len(found), -1) - vectors[rows]).max(axis=1) <= ROUNDING
+        )  # so is one that is no number
         if wrong.any():
             raise ReleaseRefused(
                 f"Redis has another vector as chunk {ids[rows][int(wrong.argmax())]} than it was given. Remove all of them there "

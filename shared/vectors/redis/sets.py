@@ -252,11 +252,14 @@ def follow(client: redis.Redis, index_name: str, name: str) -> bool:
 
 
 def remove(client: redis.Redis, gone: Collection[str], index_name: str) -> None:
-    """Remove releases, with the parts that no other lists. They are closed first and forgotten last, so an attempt that dies is repeated."""
+    """Remove releases, and all parts that no other lists. They are closed first and forgotten last, so an attempt that dies is repeated."""
     for name in gone:
         client.hset(keys.vector_release(name), mapping={TOTALS: b""})
-    others = [name for name in releases(client) if name not in gone]
-    for batch in _batches(_keys_of(client, gone) - _keys_of(client, others)):
+    parts = {key.decode() for key in client.scan_iter(match=keys.vector_part("*", "*"), count=1000)}
+    others = [
+        name for name in releases(client) if name not in gone
+    ]  # after the parts: a build lists them before it sends them
+    for batch in _batches(parts - _keys_of(client, others)):
         client.unlink(*batch)
     for name in gone:
         client.unlink(keys.vector_release(name))

@@ -100,6 +100,12 @@ def test_beside_code_and_quotes_it_is_a_tag(answer: str, text: str) -> None:
     assert parse(answer) == Parsed(text, (Tag(1, TagKind.REMEMBER, "x"),))
 
 
+@pytest.mark.parametrize("before", ["Use `ls | wc -l`, or a || b. ", "\ufdd0 and \ufdd1\n\n"])
+def test_what_stands_before_a_tag_does_not_hide_it(before: str) -> None:
+    assert parse(f"{before}[REMEMBER c0de: x]").tags == (Tag(1, TagKind.REMEMBER, "x"),)
+    assert parse(before) == Parsed(before)
+
+
 def test_more_than_the_most_stay_text() -> None:
     lines = [f"[REMEMBER c0de: fact {number}]" for number in range(1, MOST_TAGS + 4)]
     parsed = parse("Hello\n" + "\n".join(lines))

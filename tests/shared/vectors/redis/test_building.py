@@ -54,6 +54,16 @@ def test_only_what_is_new_is_sent(settings: Settings, proxy: FaultyRedis, lookin
     assert checked(settings, third, second) == {"one": 122, "other": 60, "new": 4}
 
 
+def test_vectors_that_no_release_lists_go_with_the_next_sweep(
+    settings: Settings, looking: Redis, tmp_path: Path
+) -> None:
+    first = build(settings, tmp_path, corpus_of(one=9, other=9), 1)
+    second = build(settings, tmp_path, corpus_of(one=9), 2)
+    looking.delete(keys.vector_release(names_of(first)[0]))
+    RedisBuilder(settings, 3).sweep(names_of(second))
+    assert (parts(looking), len(parts(looking, "one"))) == (parts(looking, "one"), 1)
+
+
 def test_what_redis_has_lost_is_sent_again(settings: Settings, looking: Redis, tmp_path: Path) -> None:
     corpus = corpus_of(one=9, other=9)
     first = build(settings, tmp_path, corpus, 1)
