@@ -11,7 +11,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from dispatcher.bots.telegram.state import BotLease
+from dispatcher.bots.telegram.bot import BotLease
 from dispatcher.bots.telegram.state import connect as connect_bot
 from dispatcher.memory.store.tables import version
 from nightly.archive.verification import verify

@@ -215,8 +215,8 @@ class Arrivals:
             if not found:
                 return
             name, (raw, one) = next(iter(found.items()))
-            if (left := one.due - time.time()) > 0:
-                await asyncio.sleep(min(left, 5.0))
+            if one.at <= (now := time.time()) < one.due:  # a clock that was set back makes nobody wait
+                await asyncio.sleep(one.due - now)
                 continue
             record = Waiting.parse(one.record)
             with speaking(record.language):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from typing import cast
 
 import redis
 import structlog
@@ -27,12 +28,15 @@ from dispatcher.bots.telegram.commands import menu
 from dispatcher.bots.telegram.core import BotCore
 from dispatcher.bots.telegram.delivery import Delivery
 from dispatcher.bots.telegram.incoming import Intake
-from dispatcher.bots.telegram.state import connect
+from dispatcher.bots.telegram.state import InRedis, connect
 from shared.config.settings import Settings
 from shared.errors import SettingsError
 from shared.hooks import Hooks, features
+from shared.system.formats import refuse_newer_redis
 from shared.system.processes import died_here, process_name
 from shared.text.translations import ENGLISH, LANGUAGES, speaking, tr
+from shared.wire import keys
+from shared.wire.ids import MAIN_BOT
 
 log = structlog.get_logger()
 
@@ -40,6 +44,7 @@ log = structlog.get_logger()
 RENEW_SECONDS = 10.0
 TAKE_SECONDS = 1.0
 _TELEGRAM = Settings.model_fields["telegram_api_url"].default
+OWNER = keys.bot_owner(MAIN_BOT)
 #: Seconds that running deliveries get after a stop.
 STOP_SECONDS = 5.0
 
@@ -62,9 +67,34 @@ async def serve(settings: Settings) -> None:
         await client.aclose()
 
 
+class BotLease(InRedis):
+    """One bot per Redis."""
+
+    async def refuse_newer(self) -> None:
+        """FormatNewer if a newer program wrote our keys."""
+        try:
+            raw = cast(bytes | None, await self._redis.get(keys.FORMAT))
+        except redis.ResponseError as error:  # another program wrote the key
+            log.warning("the format of the keys in Redis is not checked", error=str(error), todo="hmem doctor")
+        else:
+            refuse_newer_redis(raw)
+
+    async def own(self, process: str) -> bool:
+        """Take or renew the lease of the bot; whether this process has it."""
+        return bool(await self._run("bot_lease", [OWNER], [process, keys.BOT_OWNER_TTL_SECONDS]))
+
+    async def owner(self) -> str:
+        """The process that has the lease; "" if none has."""
+        return (cast(bytes | None, await self._redis.get(OWNER)) or b"").decode("utf-8", "replace")
+
+    async def disown(self, process: str) -> None:
+        await self._run("bot_lease", [OWNER], [process, 0])
+
+
 class Bot:
     def __init__(self, core: BotCore) -> None:
         self._core, self._settings, self._telegram, self._state = core, core.settings, core.telegram, core.state
+        self._lease = BotLease(core.redis, core.secret)
         self._process = process_name()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -87,7 +117,7 @@ class Bot:
             raise error
 
     async def _work(self) -> None:
-        await until_redis_answers(self._state.lease.refuse_newer)
+        await until_redis_answers(self._lease.refuse_newer)
         self._core.me = await until_telegram_answers(self._telegram.bot.get_me)
         while True:
             await self._take_lease()
@@ -96,20 +126,20 @@ class Bot:
                 await self._while_owner()
             finally:
                 try:
-                    await self._state.lease.disown(self._process)
+                    await self._lease.disown(self._process)
                 except redis.RedisError as error:
                     log.warning("the lease of the bot could not be released; it expires by itself", error=str(error))
 
     async def _take_lease(self) -> None:
         logged = False
-        while not await until_redis_answers(lambda: self._state.lease.own(self._process)):
+        while not await until_redis_answers(lambda: self._lease.own(self._process)):
             if not logged:
                 log.warning("another process is already the bot of this Redis; waiting for it to end")
             logged = True
-            holder = await until_redis_answers(self._state.lease.owner)
+            holder = await until_redis_answers(self._lease.owner)
             if died_here(holder):
                 log.warning("that process has died; taking over", process=holder)
-                await until_redis_answers(lambda: self._state.lease.disown(holder))  # noqa: B023 - awaited immediately
+                await until_redis_answers(lambda: self._lease.disown(holder))  # noqa: B023 - awaited immediately
             else:
                 await asyncio.sleep(TAKE_SECONDS)
 
@@ -136,7 +166,7 @@ class Bot:
         """Ends when another process holds the lease."""
         while True:
             await asyncio.sleep(RENEW_SECONDS)
-            if not await until_redis_answers(lambda: self._state.lease.own(self._process)):
+            if not await until_redis_answers(lambda: self._lease.own(self._process)):
                 log.error("another process took over the lease of the bot; this one stops")
                 return
 

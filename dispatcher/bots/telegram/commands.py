@@ -157,11 +157,12 @@ class Commands:
             return tr(ANSWERED)
         if not (self._rights.unlimited(group, user) or (user is not None and one.user == user)):
             return self._rights.refusal(NOT_THEIRS, group, user)
-        for raw, task in await self._state.queue.queued():
-            if task.task_id == task_id and await self._state.queue.cancel_queued(raw, task):
-                return tr(CANCELLED)
-        await self._state.queue.cancel_running(task_id)
-        return tr(STOPPING)
+        queue = self._state.queue
+        if await queue.take_back(lambda task: task.task_id == task_id):
+            return tr(CANCELLED)
+        await queue.cancel_running(task_id)
+        put_back = await queue.take_back(lambda task: task.task_id == task_id)  # before it was asked to stop
+        return tr(CANCELLED) if put_back else tr(STOPPING)
 
     async def _model(self, incoming: IncomingMessage, wanted: str, *, may: bool) -> BotAnswer | str:
         chat = str(incoming.chat)

@@ -14,14 +14,12 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 import structlog
-from redis import ResponseError
 from redis.asyncio import Redis
 
 from dispatcher.bots.answers import Answers
 from dispatcher.queue.chats import moved_chats, signed_move
 from dispatcher.queue.scripts import script_text
 from shared.config.settings import Settings
-from shared.system.formats import refuse_newer_redis
 from shared.text.translations import language_of, later, speaking, tr
 from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task, dumps, loads_object, with_text
 from shared.turns.signed.records import sign_record, signed_record
@@ -34,7 +32,7 @@ log = structlog.get_logger()
 
 #: Where this bot's records are: another bot on the same Redis has its own.
 WAITING, ARRIVING = keys.bot_waiting(MAIN_BOT), keys.bot_arriving(MAIN_BOT)
-OUTBOX, OWNER = keys.outbox(MAIN_BOT), keys.bot_owner(MAIN_BOT)
+OUTBOX = keys.outbox(MAIN_BOT)
 #: The answer to a message that was taken back.
 CANCELLED = later("Cancelled.")
 #: Queued messages of all chats, and unanswered ones of one chat, at which more are refused, with a notice.
@@ -122,7 +120,9 @@ def signed_waiting(secret: str, name: str, record: Waiting) -> bytes:
     return sign_record(secret, f"{WAITING} {name}", record.to_json())
 
 
-class _InRedis:
+class InRedis:
+    """What runs the bot's scripts."""
+
     def __init__(self, redis: Redis, secret: str) -> None:
         self._redis, self._secret = redis, secret
 
@@ -131,7 +131,7 @@ class _InRedis:
         return await cast(Awaitable[Any], run(keys=names, args=arguments))
 
 
-class Queue(_InRedis):
+class Queue(InRedis):
     """The queue of the dispatcher, and who serves it."""
 
     async def queued(self) -> list[tuple[bytes, Task]]:
@@ -142,13 +142,18 @@ class Queue(_InRedis):
                 found.append((raw, Task.parse(raw)))
         return found
 
-    async def cancel_queued(self, raw: bytes, task: Task) -> bool:
-        """Take a task out of the queue and answer it, in its own language; False if a dispatcher has it by now."""
-        with speaking(task.language):
-            text = tr(CANCELLED)
-        result = Result.sign(self._secret, task.task_id, text, datetime.now(UTC).isoformat(), error=True).to_json()
-        names = [keys.TASKS, keys.result(task.task_id)]
-        return bool(await self._run("cancel", names, [raw, result, keys.RESULT_TTL_SECONDS]))
+    async def take_back(self, which: Callable[[Task], bool]) -> int:
+        """Take tasks out of the queue and answer them, each in its own language; how many, without those that a dispatcher has by now."""
+        taken = 0
+        for raw, task in await self.queued():
+            if which(task):
+                with speaking(task.language):
+                    text = tr(CANCELLED)
+                now = datetime.now(UTC).isoformat()
+                result = Result.sign(self._secret, task.task_id, text, now, error=True).to_json()
+                names = [keys.TASKS, keys.result(task.task_id)]
+                taken += int(await self._run("cancel", names, [raw, result, keys.RESULT_TTL_SECONDS]))
+        return taken
 
     async def cancel_running(self, task_id: str) -> None:
         await self._redis.set(keys.cancel(task_id), "1", ex=keys.CANCEL_TTL_SECONDS)
@@ -173,7 +178,7 @@ class Queue(_InRedis):
         return cast(bytes | None, await self._redis.get(keys.NIGHT_LAST))
 
 
-class Updates(_InRedis):
+class Updates(InRedis):
     """What is noted of updates and messages that came in: none is taken twice, none is lost."""
 
     def __init__(self, redis: Redis, secret: str) -> None:
@@ -198,7 +203,11 @@ class Updates(_InRedis):
         stands among the arriving messages (0 if that has changed)."""
         seen, message_seen = keys.bot_seen(task_id), keys.bot_seen(message)
         names = [WAITING, seen, keys.TASKS, keys.pending(record.chat), message_seen, ARRIVING]
-        limits = [QUEUED, QUEUED_OF_CHAT, keys.BOT_SEEN_TTL_SECONDS]
+        limits = [
+            "" if record.command else QUEUED,
+            QUEUED_OF_CHAT,
+            keys.BOT_SEEN_TTL_SECONDS,
+        ]  # it may be held questions that fill it
         refused = [full := f"full-{record.chat}", signed_waiting(self._secret, full, refusal)] if refusal else ["", ""]
         more = [mark.to_json() if mark else b"", *refused, arriving]
         waiting = signed_waiting(self._secret, task_id, record)
@@ -241,7 +250,7 @@ class Updates(_InRedis):
         return False
 
 
-class Deliveries(_InRedis):
+class Deliveries(InRedis):
     """What is to be sent, and how much of it has been."""
 
     async def waiting(self) -> dict[str, Waiting]:
@@ -272,7 +281,7 @@ class Deliveries(_InRedis):
         await self._run("outbox", [OUTBOX, WAITING], [raw, field, waiting])
 
 
-class Chats(_InRedis):
+class Chats(InRedis):
     """What a chat has chosen."""
 
     async def end_conversation(self, chat: str) -> None:
@@ -305,7 +314,7 @@ class Chats(_InRedis):
         await self._redis.hset(keys.chat_settings(chat), "language", language or "")
 
 
-class ChatMarks(_InRedis):
+class ChatMarks(InRedis):
     """What the bot notes about single messages, for two days: `hcli:mem:bot:seen:…`.
 
     press-<chat>-<message>-<digest>   this button was just pressed: a double press counts once
@@ -347,37 +356,13 @@ class ChatMarks(_InRedis):
         return ""
 
 
-class BotLease(_InRedis):
-    """One bot per Redis."""
-
-    async def refuse_newer(self) -> None:
-        """FormatNewer if a newer program wrote our keys."""
-        try:
-            raw = cast(bytes | None, await self._redis.get(keys.FORMAT))
-        except ResponseError as error:  # another program wrote the key
-            log.warning("the format of the keys in Redis is not checked", error=str(error), todo="hmem doctor")
-        else:
-            refuse_newer_redis(raw)
-
-    async def own(self, process: str) -> bool:
-        """Take or renew the lease of the bot; whether this process has it."""
-        return bool(await self._run("bot_lease", [OWNER], [process, keys.BOT_OWNER_TTL_SECONDS]))
-
-    async def owner(self) -> str:
-        """The process that has the lease; "" if none has."""
-        return (cast(bytes | None, await self._redis.get(OWNER)) or b"").decode("utf-8", "replace")
-
-    async def disown(self, process: str) -> None:
-        await self._run("bot_lease", [OWNER], [process, 0])
-
-
 class BotState:
     """The bot's state in Redis, by subject."""
 
     def __init__(self, redis: Redis, secret: str) -> None:
         own = (redis, secret)
         self.queue, self.updates, self.deliveries = Queue(*own), Updates(*own), Deliveries(*own)
-        self.chats, self.marks, self.lease = Chats(*own), ChatMarks(*own), BotLease(*own)
+        self.chats, self.marks = Chats(*own), ChatMarks(*own)
         self.answers = Answers(redis, secret)
 
     async def unanswered(self) -> dict[str, Waiting]:
@@ -391,10 +376,12 @@ class BotState:
     async def cancel(self, chat: str, may: Callable[[str | None], bool]) -> tuple[int, int, int]:
         """Answer the queued tasks of a chat whose people `may` lists, and ask the dispatcher to stop the running ones: how many of each, and how
         many stay."""
-        queued = [one for one in await self.queue.queued() if one[1].chat_id == chat and may(one[1].user_id)]
-        taken_back = sum([await self.queue.cancel_queued(raw, task) for raw, task in queued])
+        taken_back = await self.queue.take_back(lambda task: task.chat_id == chat and may(task.user_id))
         left = {name: one for name, one in (await self.unanswered()).items() if one.chat == chat}
         asked = [name for name, one in left.items() if may(one.user)]
         for name in asked:
             await self.queue.cancel_running(name)
-        return taken_back, len(asked), len(left) - len(asked)
+        put_back = await self.queue.take_back(
+            lambda task: task.task_id in asked
+        )  # before it was asked to stop (postpone.lua)
+        return taken_back + put_back, len(asked) - put_back, len(left) - len(asked)

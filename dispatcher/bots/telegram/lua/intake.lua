@@ -1,7 +1,7 @@
 -- Take one update: queue its task if it has one, and store where its answer goes. An update that was taken before changes nothing.
 -- KEYS  1 hcli:mem:bot:waiting:<bot>  2 hcli:mem:bot:seen:<task>  3 hcli:tasks  4 hcli:pending:<chat>  5 hcli:mem:bot:seen:<message>
 --       6 hcli:mem:bot:arriving:<bot>
--- ARGV  1 task id  2 waiting record  3 task JSON, "" for one of the bot's own messages  4 queue limit  5 limit of the chat
+-- ARGV  1 task id  2 waiting record  3 task JSON, "" for one of the bot's own messages  4 queue limit, "" for none  5 limit of the chat
 --       6 expiry of the marks in seconds  7 mark of the message  8 field of the refusal, "" for none  9 record of the refusal
 --       10 what stood among the arriving messages under this task, "" for an update that comes from Telegram now
 -- Returns 1 taken now, 0 taken before or changed meanwhile, -1 refused: too much is waiting (one notice until that is delivered).
@@ -15,7 +15,8 @@ if ARGV[3] ~= '' then
   for _, id in ipairs(redis.call('LRANGE', KEYS[4], 0, -1)) do -- ids without a waiting record do not count
     waiting = waiting + redis.call('HEXISTS', KEYS[1], id)
   end
-  if redis.call('LLEN', KEYS[3]) >= tonumber(ARGV[4]) or waiting >= tonumber(ARGV[5]) then
+  local full = ARGV[4] ~= '' and redis.call('LLEN', KEYS[3]) >= tonumber(ARGV[4])
+  if full or waiting >= tonumber(ARGV[5]) then
     if ARGV[8] ~= '' then redis.call('HSETNX', KEYS[1], ARGV[8], ARGV[9]) end
     return -1
   end

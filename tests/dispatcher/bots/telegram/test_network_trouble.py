@@ -73,6 +73,10 @@ def test_too_much_is_refused_and_said_once(stage: Stage, chat: int) -> None:
         stage.api.say(other, text)
     wait_until(lambda: "Too many messages" in str(stage.api.texts(other)), lambda: str(stage.api.texts(other)))
     assert [task["message"] for task in stage.queued()] == ["m0", "m1", "m2", "fits", "fits too"]
+    stage.api.say(other, "/memory")
+    wait_until(
+        lambda: len(stage.queued()) == 6, lambda: "what is answered at once, though held questions fill the queue"
+    )
     for task in stage.queued():
         stage.answer(task["task_id"], "done")
     stage.quiet()

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from dispatcher.bots.telegram.state import BotState, Queue, connect
 from dispatcher.queue.chat_commands import dispatcher_commands
 from shared.turns.records import Task
+from shared.turns.signed.records import sign_record
 from tests.dispatcher.bots.telegram.conftest import one_bot
 from tests.servers.telegram_api import BOT
 from tests.servers.telegram_messages import mention
 from tests.support.day.telegram_bot import GROUP, Stage, says, wait_until
 from tests.support.machine import wait_for
+from tests.support.world import SECRET
 
 PERSON = {"id": 8, "is_bot": False, "first_name": "Bea"}
 STRANGERS_GROUP = -555
@@ -143,6 +147,28 @@ def test_cancel_takes_back_what_is_queued_and_asks_what_runs_to_stop(stage: Stag
     stage.quiet()
 
 
+def test_what_is_put_back_before_it_was_asked_to_stop_is_taken_back(
+    stage: Stage, chat: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The dispatcher postpones a question (postpone.lua) between the bot's look at the queue and its request."""
+    held = stage.ask(chat, "runs")
+    ask = Queue.cancel_running
+
+    async def too_late(queue: Queue, task_id: str) -> None:
+        stage.redis.lpush("hcli:tasks", json.dumps({"task_id": held, "chat_id": chat, "message": "runs"}))
+        await ask(queue, task_id)
+
+    async def cancel() -> tuple[int, int, int]:
+        async with connect(stage.world.settings()) as redis:
+            return await BotState(redis, SECRET).cancel(str(chat), lambda _: True)
+
+    monkeypatch.setattr(Queue, "cancel_running", too_late)
+    assert asyncio.run(cancel()) == (1, 0, 0)
+    stage.shows(chat, "Cancelled.")
+    assert stage.queued() == []
+    stage.quiet()
+
+
 def test_status_in_words(stage: Stage, chat: int) -> None:
     stage.redis.hset("hcli:mem:release", "w", 3)
     stage.redis.set("hcli:mem:lease:w", "1")
@@ -216,6 +242,18 @@ def test_a_long_text_in_three_messages_is_one_question(stage: Stage, chat: int) 
     stage.api.edit(chat, ids[2], "cc")
     says(stage, chat, "earlier text")
     assert stage.queued() == []
+
+
+def test_a_clock_that_was_set_back_holds_up_nothing(stage: Stage, chat: int) -> None:
+    """What arrives is dated in the future then, and what comes later waits behind it."""
+    key, name, at = "hcli:mem:bot:arriving:main", "tg-4242-0", datetime.now(UTC).timestamp() + 3600
+    task = {"task_id": name, "chat_id": chat, "message": "before"}
+    record = {"chat": str(chat), "at": at}
+    arriving = {"order": 0, "chat": str(chat), "at": at, "label": "x", "task": task, "record": record, "cut": 4096}
+    stage.redis.hset(key, name, sign_record(SECRET, f"{key} {name}", arriving))
+    stage.api.say(chat, "after")
+    assert [stage.pop()["message"] for _ in range(2)] == ["before", "after"]
+    stage.redis.delete("hcli:mem:bot:waiting:main")
 
 
 def test_of_a_long_text_in_a_group_only_the_first_message_names_the_bot(stage: Stage, group: int) -> None:
