@@ -89,7 +89,6 @@ class ResultBuilder:
             outcome="answered" if answer.error is None else "error",
             corrected=turn.corrected,
             error=answer if answer.error is not None else None,
-            made_session="" if begun.resume else begun.session,
         )
 
     def broken(self, task: Task, claimed_at: float) -> Finished:

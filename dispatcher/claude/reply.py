@@ -99,6 +99,14 @@ GONE = later("the earlier conversation is gone")
 COMPLAINTS = (
     Complaint(
         _ANY,
+        r"hit your (?:Claude )?(?!(?:AI|Claude|Enterprise|Free|Max|Pro|Session|Team|Usage|Weekly)\b)[A-Z]\w+ (?:[\d.]+ )?(?:weekly )?limit"
+        r"|(?i:fable|haiku|opus|sonnet) (?:[\d.]+ )?(?:weekly )?limit",
+        later("I am over the usage limit of this model"),
+        Follows.CHAT_WAITS,
+        LATER,
+    ),
+    Complaint(
+        _ANY,
         r"hit your [\w' -]*limit|limit reached|out of (extra )?usage",
         later("I am over my usage limit"),
         Follows.ALL_WAIT,
@@ -134,8 +142,8 @@ COMPLAINTS = (
     ),
     Complaint(_ANY, r"Not logged in", NO_LOGIN_READ, Follows.ALL_WAIT, TELL_OWNER),
     Complaint(
-        range(401, 404),
-        r"/login|Failed to authenticate|Invalid API key|OAuth token",
+        range(401, 403),
+        r"/login|login again|Failed to authenticate|Invalid API key|OAuth token",
         LOGIN_ENDED,
         Follows.ALL_WAIT,
         TELL_OWNER,
@@ -158,6 +166,7 @@ COMPLAINTS = (
     Complaint(range(413, 414), r"Request too large", later("the message is too large"), Follows.NEW_SESSION, LESS),
     Complaint(range(429, 430), "", later("I am getting too many requests right now"), Follows.CHAT_WAITS, SOON),
     Complaint(range(500, 600), "", later("the service I use is overloaded or out of order"), Follows.CHAT_WAITS, SOON),
+    Complaint(range(400, 500), "", later("the service I use refused the request"), Follows.NEW_SESSION, OTHERWISE),
     Complaint(
         _ANY,
         r"[Cc]onnection|connect to|timed out",
@@ -165,7 +174,6 @@ COMPLAINTS = (
         Follows.CHAT_WAITS,
         SOON,
     ),
-    Complaint(range(400, 401), "", later("the service I use refused the request"), Follows.NEW_SESSION, OTHERWISE),
 )
 #: Why questions may wait: no other text is shown as such.
 REASONS = frozenset(one.words for one in COMPLAINTS if one.follows in (Follows.ALL_WAIT, Follows.CHAT_WAITS))
@@ -251,11 +259,12 @@ def _of_record(record: dict[str, Any], exit_code: int, complaint: str, session: 
 
 def _complained(status: object, own_words: str) -> Answer | None:
     """None for words that are not in the table."""
-    number = status if isinstance(status, int) and not isinstance(status, bool) else 0
+    named = re.search(r"API Error: (\d{3})\b", own_words)
+    number = status if isinstance(status, int) and not isinstance(status, bool) else int(named[1]) if named else 0
     for complaint in COMPLAINTS:
         if complaint.fits(number, own_words):
-            named = _RESETS.search(own_words)
-            until = named[1].strip(" .") if named else ""
+            ends = _RESETS.search(own_words)
+            until = ends[1].strip(" .") if ends else ""
             words = (
                 tr("{reason} until {time}").format(reason=tr(complaint.words), time=until) if until else complaint.words
             )

@@ -29,6 +29,8 @@ from shared.wire.values import living, shown
 
 #: Seconds for which a queue that seems stalled is watched, and between two looks. A dispatcher that has lost Redis pauses for 3.2 s.
 WATCH_SECONDS, LOOK_SECONDS = 5.0, 0.2
+#: For so many seconds after a hold, and a try in vain, the trouble counts as the same.
+SAME_TROUBLE_SECONDS = 900
 LOG = "journalctl -u hmem-dispatcher"
 
 
@@ -48,27 +50,26 @@ class Hold:
         return tr("{reason} until {time}").format(reason=tr(self.why), time=zoned_text(self.resets, zone))
 
 
-def holds_of(fields: Mapping[bytes, bytes]) -> dict[str, Hold]:
-    """Chat id, "" for all chats → its hold, from the hash; without what another program may have written there."""
+def holds_of(fields: Mapping[bytes, bytes], now: float) -> dict[str, Hold]:
+    """Chat id, "" for all chats → its hold, from the hash; without those that have ended, and what another program may have written there."""
     found: dict[str, Hold] = {}
     for chat, raw in fields.items():
         with suppress(RecordRefused, KeyError, ValueError, TypeError):
             record = loads_object(raw)
             since, next_try, resets = (float(record.get(name) or 0.0) for name in ("since", "next", "resets"))
-            if record["why"] in REASONS and math.isfinite(since + next_try + resets):
+            if record["why"] in REASONS and math.isfinite(since + next_try + resets) and next_try > now:
                 found[chat.decode("utf-8", "replace")] = Hold(record["why"], since, next_try, resets or None)
     return found
 
 
-def read_holds(client: Redis) -> dict[str, Hold]:
+def read_holds(client: Redis, now: float) -> dict[str, Hold]:
     """Chat id, "" for all chats → why and until when its questions wait."""
-    return holds_of(cast(Any, client.hgetall(keys.HOLDS)))
+    return holds_of(cast(Any, client.hgetall(keys.HOLDS)), now)
 
 
 async def held_now(redis: AsyncRedis) -> dict[str, Hold]:
     """Those whose next try has not come yet."""
-    found = holds_of(await cast(Awaitable[dict[bytes, bytes]], redis.hgetall(keys.HOLDS)))
-    return {chat: one for chat, one in found.items() if one.next_try > time.time()}
+    return holds_of(await cast(Awaitable[dict[bytes, bytes]], redis.hgetall(keys.HOLDS)), time.time())
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def queue_error(client: Redis, state: QueueState) -> HmemError | None:
     """Why messages are not answered, or None. A queue that seems stalled is watched for WATCH_SECONDS first."""
     if not state.dispatchers:
         return _no_dispatcher(state)
-    if state.queued and not state.answering and not read_holds(client) and _stalled(client, state):
+    if state.queued and not state.answering and not read_holds(client, time.time()) and _stalled(client, state):
         names = ", ".join(state.dispatchers)
         return QueueStalled(
             f"The dispatcher {names} is alive but takes nothing from the queue: {state.waiting}. "

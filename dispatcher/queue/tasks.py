@@ -25,13 +25,14 @@ from dispatcher.queue.chat_commands import answered_at_once
 from dispatcher.queue.existing_values import NO_TURNS, ExistingResult, Signed
 from dispatcher.queue.refused import USED_ID, dead_letter
 from dispatcher.queue.scripts import script_text
+from dispatcher.queue.state import SAME_TROUBLE_SECONDS
 from shared.hooks import failures
 from shared.system.processes import died_here, process_name
 from shared.text.format import tokens
 from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task, Tombstone, Turn, dumps, turns_of
 from shared.turns.signed.results import RESULT_BYTES, Result
 from shared.wire import keys
-from shared.wire.ids import FROM_TERMINAL
+from shared.wire.ids import FROM_TERMINAL, bot_of
 
 #: A task whose worker died this often is dead-lettered.
 MAX_ATTEMPTS = 3
@@ -39,6 +40,8 @@ MAX_ATTEMPTS = 3
 ALONE_FROM = MAX_ATTEMPTS - 1
 #: Seconds until a question that Claude could not answer is asked again for the first time, between two such tries, and that it waits in all.
 FIRST_TRY_SECONDS, LONGEST_PAUSE_SECONDS, LONGEST_WAIT_SECONDS = 60, 600, 12 * 3600
+#: … that it waits in all for a trouble of its chat alone, of which it may be the cause.
+LONGEST_OWN_WAIT_SECONDS = 3600
 #: `claim` found a task that must run alone while others run: claim again once they have ended.
 NOT_YET: Literal["not yet"] = "not yet"
 
@@ -100,7 +103,6 @@ class Finished:
     corrected: Turn | None = None  # an earlier turn that is written anew
     existing_turns: tuple[str, str] = NO_TURNS  # SHA-1 of its own turns that existed when it was begun
     error: Answer | None = None  # why there is no answer
-    made_session: str = ""  # the session that was made for this try
 
 
 class TaskQueue:
@@ -126,7 +128,7 @@ class TaskQueue:
         own = keys.inflight(self.worker)
         names = [keys.TASKS, keys.BUSY, own, keys.WORKERS, keys.SERVED, keys.lease(self.worker), keys.HOLDS]
         limits: list[Any] = [ALONE_FROM, keys.SERVED_LENGTH, keys.LEASE_TTL_SECONDS, MOST_TASK_BYTES, time.time()]
-        limits += [self._commands, FROM_TERMINAL]
+        limits += [self._commands, FROM_TERMINAL, LONGEST_WAIT_SECONDS]
         answer = await self._run("claim", names, [token, self.worker, running, keys.attempts(""), *limits])
         if isinstance(answer, int):
             return NOT_YET
@@ -221,11 +223,12 @@ class TaskQueue:
         if task.task_id.startswith(FROM_TERMINAL):
             return False
         names = [keys.inflight(self.worker), keys.BUSY, keys.TASKS, keys.HOLDS, keys.cancel(task.task_id)]
-        names += [keys.session(task.chat_id), keys.partial(task.task_id)]
+        names += [keys.session(task.chat_id), keys.partial(task.task_id), keys.bot_waiting(bot_of(task.chat_id))]
         who = claim.lock if error.follows is Follows.CHAT_WAITS else ""
         resets, asked = ("" if one is None else one for one in (error.resets, task.submitted_at))
-        pauses = [FIRST_TRY_SECONDS, LONGEST_PAUSE_SECONDS, LONGEST_WAIT_SECONDS]
-        how = [who, time.time(), resets, error.why, asked, finished.made_session, *pauses]
+        pauses = [FIRST_TRY_SECONDS, LONGEST_PAUSE_SECONDS, LONGEST_WAIT_SECONDS, LONGEST_OWN_WAIT_SECONDS]
+        how = [who, time.time(), resets, error.why, asked, finished.session_was, *pauses]
+        how += [SAME_TROUBLE_SECONDS, task.task_id]
         return bool(await self._run("postpone", names, [claim.token, claim.lock, *how]))
 
     async def _past_existing(self, script: str, names: list[str], arguments: list[Any], task_id: str) -> int:

@@ -16,7 +16,7 @@ from dispatcher.health.checks.night import LOOK_AT_NIGHT
 from dispatcher.health.findings import Check, Finding, Setup, ok, warning
 from dispatcher.health.nights import STALE_HOURS, nights_of
 from dispatcher.queue.admission import chats_let_in
-from dispatcher.queue.state import read_holds
+from dispatcher.queue.state import SAME_TROUBLE_SECONDS, read_holds
 from shared.system import formats
 from shared.text.format import time_text
 
@@ -58,7 +58,7 @@ def check_answers(setup: Setup) -> Finding:
     """Claude has not given errors only."""
     client: Any = setup.redis
     times, zone = errors_since(client.hmget(keys.CLAUDE_ERRORS, ["first", "last"])), setup.settings.timezone
-    if hold := read_holds(setup.redis).get(""):
+    if hold := read_holds(setup.redis, setup.now() - SAME_TROUBLE_SECONDS).get(""):
         since, reason = time_text(hold.since, zone), hold.reason(zone)
         waits = warning(
             f"Questions wait since {since}, because Claude says: {reason}. They are answered by themselves as soon as it answers again.",

@@ -22,6 +22,7 @@ from dispatcher.features.schedules import keys as schedule_keys
 from dispatcher.memory.typed.scheduling import due_text
 from dispatcher.queue.chats import chosen_language, is_closed
 from dispatcher.queue.scripts import script_text
+from dispatcher.queue.state import read_holds
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
 from shared.turns.message_origin import is_group
@@ -41,6 +42,8 @@ log = structlog.get_logger()
 PER_ROUND = 200
 #: Seconds between two looks when nothing is due before: what is due sooner has been set just now.
 LONGEST_WAIT, SHORTEST_WAIT = 10.0, 0.2
+#: … while questions are held (postpone.lua).
+HELD_WAIT = 2.0
 #: From so many seconds on, what comes is late, and says so.
 LATE_SECONDS = 60.0
 #: Our bot's chats have numbers: an answer to another chat would wait for ever.
@@ -67,6 +70,7 @@ class ScheduleSender:
 
         now = self._now()
         due = self._day.schedules.due(now, PER_ROUND)
+        held, waits = read_holds(self._client, now - LATE_SECONDS) if due else {}, False
         for one in due:
             moment = one.waits_for
             if moment is None:
@@ -75,12 +79,17 @@ class ScheduleSender:
                 log.info("a schedule of a chat that was removed is not carried out", chat=one.chat_id)
                 self._day.schedules.advance(one, now)
                 continue
+            if one.kind is ScheduleKind.QUESTION and (one.chat_id in held or "" in held):
+                waits = True  # behind what waits already, a question at the head of the queue would overtake it
+                continue
             send = self._send_reminder if one.kind is ScheduleKind.REMINDER else self._ask_question
             language = chosen_language(self._client, one.chat_id)
             with speaking(language):
                 send(one, moment, now, language)
             crash_point("schedules:sent")
             self._day.schedules.advance(one, now)
+        if waits:
+            return HELD_WAIT
         if len(due) == PER_ROUND:
             return 0.0
         at = self._day.schedules.next_due()

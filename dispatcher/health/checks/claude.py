@@ -78,7 +78,7 @@ def check_login(setup: Setup) -> Finding:
     if login.get("loggedIn") is True:
         way = login.get("apiKeySource") or login.get("authMethod") or "unknown"
         with suppress(RedisError):
-            if (hold := read_holds(setup.redis).get("")) and hold.why in _NOT_USED:
+            if (hold := read_holds(setup.redis, setup.now()).get("")) and hold.why in _NOT_USED:
                 return _login_not_used(setup, way, hold)
         return ok(f"The Claude CLI is logged in (by {way}); the provider was not asked.")
     home = cli_environment(setup.settings).get("HOME", "")

@@ -19,7 +19,7 @@ def check_dispatcher(setup: Setup) -> Finding:
     state = read_queue(setup.redis, setup.now())
     if error := queue_error(setup.redis, state):
         return of_error(error)
-    if hold := next(iter(read_holds(setup.redis).values()), None):
+    if hold := next(iter(read_holds(setup.redis, setup.now()).values()), None):
         zone = setup.settings.timezone
         return warning(
             f"The dispatcher runs, but questions wait since {time_text(hold.since, zone)}: {hold.reason(zone)}; {state.waiting}.",

@@ -5,7 +5,7 @@
 -- ARGV  1 claim token "<worker>:<number>", unique to this claim   2 worker   3 tasks that the worker runs now   4 prefix of the attempt keys
 --       5 deaths from which a task runs alone   6 chats stored in hcli:mem:served   7 seconds of a lease   8 bytes of the largest task
 --       9 now  10 names of commands that are answered while questions are held (postpone.lua), each between blanks
---       11 how ids of tasks begin that never wait with the others
+--       11 how ids of tasks begin that never wait with the others  12 seconds ahead from which a hold is that of a wrong clock
 -- Returns {task, chat, "1" if it must run alone}; nil if there is none; 0 if the next one must run alone and the worker is not idle.
 -- Called again with the same token (the reply was lost), it returns the same task.
 -- A task without a chat is taken without a lock: Python dead-letters it. The same applies to the rest of one that was too large (large_tasks.lua, ahead of this).
@@ -64,7 +64,12 @@ local function waits(raw, chat)
   for _, name in ipairs({'', chat}) do
     local kept = redis.pcall('HGET', KEYS[7], name)
     local read, hold = pcall(cjson.decode, type(kept) == 'string' and kept or '')
-    later = later or (read and type(hold) == 'table' and (tonumber(hold.next) or 0) > now)
+    local left = (read and type(hold) == 'table' and tonumber(hold.next) or 0) - now
+    if left > 0 and hold.task and redis.pcall('HEXISTS', tostring(hold.bot), tostring(hold.task)) == 0 then
+      redis.pcall('HDEL', KEYS[7], name) -- its question was cancelled
+      left = 0
+    end
+    later = later or (left > 0 and left <= tonumber(ARGV[12]))
   end
   if not later then return false end
   local ok, task = pcall(cjson.decode, raw)

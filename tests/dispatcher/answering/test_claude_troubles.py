@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.day.hcli_bot import Bot
 from tests.support.day.health import looks
 from tests.support.day.telegram_bot import Stage, staged, wait_until
 from tests.support.machine import wait_for
@@ -25,10 +26,12 @@ left = json.loads(troubles.read_text())
 if "-p" not in sys.argv or not left:
     os.execv(sys.executable, [sys.executable, {str(STAND_IN)!r}, *sys.argv[1:]])
 troubles.write_text(json.dumps(left if left[0].get("lasts") else left[1:]))
-if "output" in left[0] and "--session-id" in sys.argv:  # it has asked, so the session exists
+if "output" in left[0]:  # it has asked, so the session exists, and has the message
     sys.path.insert(0, {str(STAND_IN.parent)!r})
     import stand_in_claude
-    stand_in_claude.session_file(sys.argv[sys.argv.index("--session-id") + 1]).touch()
+    at = sys.argv.index("--resume" if "--resume" in sys.argv else "--session-id") + 1
+    with stand_in_claude.session_file(sys.argv[at]).open("a") as handle:
+        handle.write(json.dumps({{"message": sys.stdin.read()}}) + "\\n")
 print(left[0].get("output", ""))
 print(left[0].get("errors", ""), file=sys.stderr)
 sys.exit(1)
@@ -42,6 +45,7 @@ def refused(status: int, words: str, **more: Any) -> dict[str, Any]:
 
 
 NOT_PAID = refused(400, "API Error: 400 Third-party apps now draw from your extra usage, not your plan limits.")
+OVERLOADED = refused(529, "API Error: 529 Overloaded.")
 ENDED = refused(401, "Failed to authenticate. API Error: 401 OAuth token has expired.", lasts=True)
 
 
@@ -125,10 +129,14 @@ def held(world: World) -> dict[str, Any]:
     return dict(json.loads(world.redis.hget("hcli:mem:holds", "") or b"{}"))
 
 
-def try_now(world: World) -> None:
+def hold_of_chat(world: World) -> dict[str, Any]:
+    return dict(json.loads(world.redis.hget("hcli:mem:holds", "9912") or b"{}"))
+
+
+def try_now(world: World, **more: float) -> None:
     """As if the time of the next try had come."""
     for chat, raw in world.redis.hgetall("hcli:mem:holds").items():
-        world.redis.hset("hcli:mem:holds", chat, json.dumps(json.loads(raw) | {"next": time.time() - 1}))
+        world.redis.hset("hcli:mem:holds", chat, json.dumps(json.loads(raw) | {"next": time.time() - 1} | more))
 
 
 def sees(stage: Stage, chat: int, words: str) -> None:
@@ -199,22 +207,71 @@ def test_a_limit_is_waited_for_until_its_hour_and_who_waits_may_cancel(stage: St
     assert "over my usage limit" in answer_of(world, "old", **long), "twelve hours are enough"
 
 
+def awaited(world: World, task: str) -> None:
+    world.redis.hset("hcli:mem:bot:waiting:main", task, "a bot of ours")
+
+
 def answer_of(world: World, task: str, **more: Any) -> str:
+    awaited(world, task)
     world.enqueue(task, "question", **more)
     wait_for(lambda: world.redis.exists(f"hcli:results:{task}"), "the answer")
     return str(json.loads(world.redis.get(f"hcli:results:{task}") or b"")["output"])
 
 
 def test_a_service_that_is_overloaded_holds_one_chat_only(troubled: World) -> None:
-    trouble(troubled, refused(529, "API Error: 529 Overloaded."))
     dispatcher = troubled.start_dispatcher()
     try:
+        assert "stand-in" in answer(troubled, "t0", "My boat is called Pelican.")
+        session = troubled.redis.get("hcli:session:9912")
+        trouble(troubled, OVERLOADED)
+        awaited(troubled, "t1")
         troubled.enqueue("t1", "question 1")
-        wait_for(lambda: troubled.redis.exists("hcli:mem:holds"), "it to wait")
+        wait_for(lambda: hold_of_chat(troubled), "it to wait")
         assert "stand-in" in answer_of(troubled, "t2", chat_id=77)
         assert troubled.redis.hkeys("hcli:mem:holds") == [b"9912"]
+        trouble(troubled, OVERLOADED)
+        try_now(troubled)
+        wait_for(lambda: hold_of_chat(troubled).get("next", 0) > time.time(), "a try in vain")
         try_now(troubled)
         wait_for(lambda: troubled.redis.exists("hcli:results:t1"), "the answer")
+        assert not troubled.redis.exists("hcli:mem:holds")
+        assert b"My boat is called Pelican." in (troubled.redis.get("hcli:results:t1") or b"")
+        last: Any = troubled.redis.get("hcli:session:9912")
+        assert last != session
+        (kept,) = troubled.root.rglob(f"{last.decode()}.jsonl")
+        assert kept.read_text().count("question 1") == 1, "what failed is in other sessions"
+    finally:
+        dispatcher.stop(signal.SIGTERM)
+
+
+def test_what_a_message_itself_may_cause_holds_its_chat_for_an_hour_and_no_other_after_it(troubled: World) -> None:
+    trouble(troubled, OVERLOADED | {"lasts": True})
+    dispatcher = troubled.start_dispatcher()
+    try:
+        for task in ("t1", "t2"):
+            awaited(troubled, task)
+            troubled.enqueue(task, f"question {task}")
+        wait_for(lambda: hold_of_chat(troubled).get("task") == "t1", "it to wait")
+        troubled.redis.lpop("hcli:tasks")  # /cancel
+        troubled.redis.hdel("hcli:mem:bot:waiting:main", "t1")
+        wait_for(lambda: hold_of_chat(troubled).get("task") == "t2", "the other to be tried at once")
+        assert hold_of_chat(troubled)["next"] == pytest.approx(time.time() + 60, abs=30)
+        try_now(troubled, since=time.time() - 3600)
+        wait_for(lambda: troubled.redis.exists("hcli:results:t2"), "the error")
+        assert b"overloaded" in (troubled.redis.get("hcli:results:t2") or b"")
+        trouble(troubled)
+        far = {"since": time.time(), "next": time.time() + 20 * 3600, "why": "of a wrong clock"}
+        troubled.redis.hset("hcli:mem:holds", "", json.dumps(far))
+        assert "stand-in" in answer_of(troubled, "t3")
+    finally:
+        dispatcher.stop(signal.SIGTERM)
+
+
+def test_a_bot_that_gives_up_by_itself_gets_the_error_at_once(troubled: World) -> None:
+    trouble(troubled, ENDED)
+    dispatcher = troubled.start_dispatcher()
+    try:
+        assert "not logged in any more" in Bot(troubled.redis).ask("question", 9912)
         assert not troubled.redis.exists("hcli:mem:holds")
     finally:
         dispatcher.stop(signal.SIGTERM)

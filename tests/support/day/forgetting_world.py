@@ -72,6 +72,7 @@ def plant_redis(world: World, chat: str, texts: list[str]) -> None:
     redis.set(f"hcli:memory:broken-{chat}:user", f'{{"chat_id": "{chat}", "content": "{texts[0]}"')
     redis.set(f"hcli:session:{chat}", f"session-{chat}")
     redis.set(f"hcli:session_size:{chat}", "10")
+    redis.hset("hcli:mem:holds", chat, dumps({"since": now, "next": now, "why": "it is overloaded"}))
     redis.rpush(f"hcli:mem:why:{chat}", dumps({"hits": [{"text": texts[0]}]}))
     redis.hset(f"hcli:mem:spent:{chat}", "session", f"session-{chat}")
     for day in ("2026-11-21", "2026-11-22"):

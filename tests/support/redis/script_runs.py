@@ -17,6 +17,7 @@ BUSY = f"HSET hcli:mem:busy {CHAT} w:1"
 IN_FLIGHT = f"HSET hcli:mem:inflight:w w:1 '{MESSAGE}'"
 #: The night has its lease.
 OWNED = "SET hcli:mem:night:owner '7 here'"
+AWAITED = f"HSET hcli:mem:bot:waiting:main {TASK} record"
 QUEUED = f"RPUSH hcli:tasks '{MESSAGE}'"
 #: What finish.lua gets.
 FINISHED = {
@@ -52,12 +53,12 @@ def begin(*before: str) -> ScriptRun:
 
 
 def claim(*before: str) -> ScriptRun:
-    given = ("w:1", "w", 0, "hcli:mem:attempts:", 3, 9, HOUR, 999, 50, " why ", "cli-")
+    given = ("w:1", "w", 0, "hcli:mem:attempts:", 3, 9, HOUR, 999, 50, " why ", "cli-", 9000)
     return of_dispatcher("queue/claim", *given, before=before)
 
 
 def postpone(*before: str, resets: str = "") -> ScriptRun:
-    given = ("w:1", CHAT, "", 50, resets, "why", 40, "s1", 60, 600, 9000)
+    given = ("w:1", CHAT, "", 50, resets, "why", 40, "s1", 60, 600, 9000, 900, 900, TASK)
     return of_dispatcher("queue/postpone", *given, before=(BUSY, *before))
 
 
@@ -111,11 +112,11 @@ RUNS = [
     claim(IN_FLIGHT),
     claim(f"RPUSH hcli:tasks {LARGE}", QUEUED),
     claim("RPUSH hcli:tasks HUGE", QUEUED),
-    claim(QUEUED, "HSET hcli:mem:holds 9912 '{\"next\": 99}'"),
+    claim(QUEUED, "HSET hcli:mem:holds 9912 '{\"next\": 99, \"task\": \"t0\", \"bot\": \"hcli:mem:bot:waiting:main\"}'"),
     postpone(),
-    postpone(IN_FLIGHT, "SET hcli:session:9912 s1", "HSET hcli:mem:holds '' '{\"since\": 9, \"next\": 40}'"),
+    postpone(IN_FLIGHT, AWAITED, "SET hcli:session:9912 s1", "HSET hcli:mem:holds '' '{\"since\": 9, \"next\": 40}'"),
     postpone(IN_FLIGHT, "SET hcli:mem:cancel:t1 1"),
-    postpone(IN_FLIGHT, resets="9999"),
+    postpone(IN_FLIGHT, AWAITED, resets="9999"),
     begin(),
     begin("SET hcli:mem:done:t1 d", "SET hcli:mem:attempts:t1 1", "SET hcli:mem:forgotten m"),
     begin("SET hcli:mem:cancel:t1 1", "SET hcli:results:t1 old", "SET hcli:memory:t1:user q"),

@@ -212,10 +212,11 @@ class RedisLayer:
         name = keys.chat_settings(chat_id)
         if self._reader.fields(name):
             yield RedisEntry("redis: settings of the chat", name.encode(), b"", "key")
-        for what, table in chat_tables().items():
-            value = dict(self._reader.fields(table.key)).get(chat_id.encode())
+        tables = {"hold": keys.HOLDS} | {what: table.key for what, table in chat_tables().items()}
+        for what, table in tables.items():
+            value = dict(self._reader.fields(table)).get(chat_id.encode())
             if value is not None:
-                yield RedisEntry(f"redis: {what}s", table.key.encode(), value, "field", name=chat_id.encode())
+                yield RedisEntry(f"redis: {what}s", table.encode(), value, "field", name=chat_id.encode())
 
     def _unconsolidated(self, scope: Scope, chat_id: str) -> Iterator[RedisEntry]:
         """Ids of covered turns, and of turns that no longer exist."""

@@ -159,7 +159,7 @@ def test_claude_that_only_gives_errors(settings: Settings, client: Redis) -> Non
 
 def test_questions_that_wait_are_one_alarm_which_says_why(settings: Settings, client: Redis) -> None:
     why = "I am not logged in any more, and my owner has to log me in again"
-    client.hset("hcli:mem:holds", "", json.dumps({"since": NINE, "next": NINE + MINUTE, "why": why}))
+    client.hset("hcli:mem:holds", "", json.dumps({"since": NINE, "next": NINE + HOUR, "why": why}))
     (told,) = look(settings, client, NINE)
     assert told.startswith(f"Alarm: questions wait since 2026-11-21 09:00, because Claude says: {why}.")
     client.hset("hcli:mem:claude", mapping={"first": NINE, "last": NINE + HOUR})

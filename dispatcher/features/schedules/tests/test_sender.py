@@ -204,6 +204,11 @@ def test_scheduled_questions_are_tasks_up_to_the_limit_of_the_day(light: World, 
     for hour in (9, 10, 11, 12):
         remember(day, f"day {hour}:00 What is new at {hour}?", clock.now, question=True)
     clock.now = at("2026-11-26 12:00")
+    hold = {"since": clock.now, "next": clock.now + 60, "why": "I am over my usage limit"}
+    light.redis.hset("hcli:mem:holds", CHAT, json.dumps(hold))
+    assert sender.round() >= 1
+    assert not light.redis.llen("hcli:tasks"), "they would overtake what waits"
+    light.redis.delete("hcli:mem:holds")
     sender.round()
     tasks = [json.loads(raw) for raw in reversed(light.redis.lrange("hcli:tasks", 0, -1))]
     assert [(one["message"], one["scheduled"], one["user_id"]) for one in tasks] == [

@@ -122,5 +122,6 @@ def test_killed_anywhere_it_goes_on(light: World, at_home: None) -> None:
     assert not any(word in json.dumps(record, ensure_ascii=False) for word in ("zanzibar", "жираф"))
     assert {result_of(light, f"queued-{CHAT}-{n}") for n in (0, 1)} == {FORGOTTEN}
     assert found_places(light) == set()
+    assert not light.redis.hexists("hcli:mem:holds", CHAT)
     left_alone(light, others)
     assert "Nothing is unfinished." in hmem(light, "forget", "--resume").stderr

@@ -47,6 +47,8 @@ case "$1" in auth) echo '{"loggedIn": true, "authMethod": "claude.ai"}' ;; *) ec
     assert "The Claude CLI 9.8.7 says that it is logged in (by claude.ai)" in found.sentence
     assert "--bare" in found.sentence
     assert all(way in found.fix for way in ("ANTHROPIC_API_KEY", "claude setup-token", "install"))
+    host.redis.hset("hcli:mem:holds", "", json.dumps(hold | {"next": time.time()}))
+    assert looks(host, "login").state == "ok", "nothing is held any more"
 
 
 def test_a_token_of_a_year_is_named_a_month_before_its_end(host: World, tmp_path: Path) -> None:
