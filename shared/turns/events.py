@@ -81,8 +81,8 @@ class Event:
 
     @property
     def texts(self) -> list[str]:
-        """All words in it."""
-        return _strings(self.state or {})
+        """All words in it. The number of the supergroup that a chat has become is none: it stays when the chat is forgotten."""
+        return _strings({name: value for name, value in (self.state or {}).items() if name != "moved"})
 
     def is_covered_by(self, tombstone: Tombstone) -> bool:
         """Whether the tombstone is about its words: of a whole chat by the time when it was made, else by the turns that it comes from."""

@@ -23,7 +23,8 @@ class Key:
 
 @dataclass(frozen=True)
 class TableOfChats:
-    """A hash with a field for each chat, of what belongs to the chat's settings: it is archived, put back, and forgotten with them.
+    """A hash with a field for each chat, of what belongs to the chat's settings: it is archived, put back, and forgotten with them
+    (but for MOVED).
 
     `archived`: what the archive has of a value (RecordRefused: nothing); `restored`: the value that is put back where there is none.
     """

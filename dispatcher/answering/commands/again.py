@@ -87,6 +87,8 @@ class EditedMessages:
             return CommandReply(tr(TOO_LATE), error=True)
         if any(one.kind in HEARD for one in turn.media):  # its words are what was heard
             return CommandReply(tr(TOO_LATE), error=True)
+        if turn.content == task.said:  # the question waited, and was asked with this text
+            return CommandReply(tr(NOTED))
         again = () if task.in_group else keyboard(row_of((tr("Retry"), f"/retry {turn.task_id}")))
         corrected = replace(turn, content=task.said, extra=turn.extra | {CORRECTED: True})
         return CommandReply(tr(NOTED), buttons=again, corrected=corrected)

@@ -240,14 +240,18 @@ class Updates(InRedis):
         return bool(await self._run("say_once", [WAITING, mark], [field, said, seconds]))
 
     async def edited(self, update: str, message: str, mark: Mark, text: str, user: int) -> bool:
-        """Give a task that is still queued the new text of a message, edited by `user`; False if it is taken, or not to be found again in it."""
-        for raw, task in await self._queue.queued():
-            if task.task_id == mark.task and (whole := mark.put(text, task.message)) is not None:
+        """Give what is queued of a message (its task, an earlier edit) the new text, edited by `user`; False if nothing is, or not as it was."""
+        changed = []
+        for raw, task in reversed(
+            await self._queue.queued()
+        ):  # an edit before the question, if that was put back (postpone.lua)
+            is_meant = mark.task in (task.task_id, task.corrects if task.edited else None)
+            if is_meant and (whole := mark.put(text, task.message)) is not None:
                 new = dumps(with_text(loads_object(raw), whole) | {"user_id": user})
                 names = [keys.TASKS, keys.bot_seen(update), keys.bot_seen(message)]
-                changed = replace(mark, digest=digest(text), length=len(text)).to_json()
-                return bool(await self._run("edit", names, [raw, new, changed, keys.BOT_SEEN_TTL_SECONDS]))
-        return False
+                after = replace(mark, digest=digest(text), length=len(text)).to_json()
+                changed.append(await self._run("edit", names, [raw, new, after, keys.BOT_SEEN_TTL_SECONDS]))
+        return any(changed)
 
 
 class Deliveries(InRedis):
@@ -296,6 +300,11 @@ class Chats(InRedis):
             await self._redis.delete(keys.bot_model(chat))
         else:
             await self._redis.set(keys.bot_model(chat), model)
+
+    async def has_own(self, chat: str) -> bool:
+        """Whether anything of this chat is here: a conversation, settings, unanswered messages, an answer of the last days."""
+        names = keys.session(chat), keys.chat_settings(chat), keys.pending(chat), keys.bot_seen(f"row-{chat}")
+        return bool(await self._redis.exists(*names))
 
     async def moved(self) -> dict[int, int]:
         """Group → the supergroup that it has become."""

@@ -214,6 +214,8 @@ class RedisLayer:
             yield RedisEntry("redis: settings of the chat", name.encode(), b"", "key")
         tables = {"hold": keys.HOLDS} | {what: table.key for what, table in chat_tables().items()}
         for what, table in tables.items():
+            if table == keys.MOVED:  # two numbers and no word: without it the bot would not know the supergroup
+                continue
             value = dict(self._reader.fields(table)).get(chat_id.encode())
             if value is not None:
                 yield RedisEntry(f"redis: {what}s", table.encode(), value, "field", name=chat_id.encode())

@@ -58,6 +58,26 @@ def test_a_group_that_became_another_chat_gets_its_answer_there(stage: Stage, ch
     assert not stage.redis.exists(f"hcli:pending:{old}")
 
 
+@pytest.mark.parametrize(("old", "new", "own"), [
+    (GROUP - 4, GROUP - 5, ""), (GROUP - 6, GROUP - 41, "hcli:session:{}"), (GROUP - 7, GROUP - 42, "hcli:mem:chat:{}"),
+])  # fmt: skip
+def test_a_chat_that_has_its_own_memory_does_not_lose_it_to_that_of_the_group_it_was(
+    stage: Stage, chat: int, old: int, new: int, own: str
+) -> None:
+    """The group moved unseen, the new id was listed or has been used since; now a reminder of the old one is due."""
+    if own.startswith("hcli:mem"):
+        stage.redis.hset(own.format(new), "timezone", "Europe/Rome")
+    elif own:
+        stage.redis.set(own.format(new), "conversation")
+    stage.api.fail("sendMessage", 400, "Bad Request: group chat was upgraded to a supergroup chat", chat=old, times=9,
+                   parameters={"migrate_to_chat_id": new})  # fmt: skip
+    stage.push({"chat_id": str(old), "text": "a reminder"})
+    wait_until(lambda: f"hmem forget --chat={new}" in log_of(stage), lambda: log_of(stage)[-3000:])
+    stage.quiet()
+    assert not stage.redis.hexists("hcli:mem:moved", str(old))
+    assert not stage.api.texts(new)
+
+
 def test_too_much_is_refused_and_said_once(stage: Stage, chat: int) -> None:
     stage.redis.rpush(f"hcli:pending:{chat}", *(f"left by another bot {number}" for number in range(5)))
     for number in range(3):

@@ -194,6 +194,8 @@ def test_a_group_that_becomes_a_supergroup_keeps_its_memory_and_all_that_goes_wi
     shown = world.command("hmem", "search", "--", str(new), "boiler code")
     assert "4711" in shown.stdout
     assert f"The group {new} is stored under its first number, {old}." in shown.stderr
+    world.command("hmem", "forget", f"--chat={old}", "--yes")
+    assert stage.redis.hexists("hcli:mem:moved", str(old)), "else nobody would know the supergroup again"
     stage.redis.hset("hcli:mem:moved", str(old), '{"to": -1006666}')
     assert "stored under" not in world.command("hmem", "search", "--", "-1006666", "boiler", check=False).stderr, (
         "nobody signed that"

@@ -223,6 +223,25 @@ def test_an_edit_reaches_the_task_while_it_is_queued(stage: Stage, chat: int) ->
     stage.shows(chat, "that")
 
 
+def test_an_edit_reaches_a_question_that_was_put_back_and_the_edit_before_it(stage: Stage, chat: int) -> None:
+    """Else that would be remembered last, though it is older."""
+    update = stage.api.say(chat, "first")
+    question = stage.pop()
+    stage.placeholder_of(f"tg-4242-{update}")
+    message = stage.api.messages(chat)[0].id
+    stage.api.edit(chat, message, "second")
+    wait_until(
+        lambda: [one.get("corrects") for one in stage.queued()] == [question["task_id"]], lambda: str(stage.queued())
+    )
+    stage.redis.lpush("hcli:tasks", json.dumps(question))  # as the dispatcher does it when Claude cannot answer now
+    stage.api.edit(chat, message, "third")
+    wait_until(lambda: [one["message"] for one in stage.queued()] == ["third", "third"], lambda: str(stage.queued()))
+    for _ in range(2):
+        stage.answer(stage.pop()["task_id"], "that")
+    stage.shows(chat, "that", "that")
+    stage.quiet()
+
+
 # Long texts, which Telegram cuts into messages.
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.turns.records import loads_object
+from shared.turns.records import dumps, loads_object
 from tests.dispatcher.bots.telegram.conftest import one_talk
 from tests.servers.telegram_messages import mention
 from tests.support.day.telegram_bot import (
@@ -124,5 +124,20 @@ def test_what_is_edited_after_its_answer_is_remembered_as_corrected(stage: Stage
     assert (turn["content"], turn["corrected"]) == ("the boiler shows F29", True)
     press(stage, chat, "Retry", "All right.")
     assert requests(stage)[-1]["message"].endswith("the boiler shows F29")
+    same = {
+        "task_id": "tg-4242-999",
+        "chat_id": chat,
+        "user_id": chat,
+        "message": "the boiler shows F29",
+        "corrects": turn["task_id"],
+    }
+    stage.redis.rpush("hcli:tasks", dumps(same | {"edited": True}))
+    wait_until(
+        lambda: stage.redis.exists("hcli:results:tg-4242-999"),
+        lambda: "the answer to an edit that changes nothing any more",
+    )
+    assert not loads_object(stage.redis.get("hcli:results:tg-4242-999") or b"").get("buttons"), (
+        "it was answered with that"
+    )
     stage.api.edit(chat, asked, "/memory", person(chat))
     sees(stage, chat, "Please send the new text as a message")
