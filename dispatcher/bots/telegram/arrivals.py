@@ -181,6 +181,7 @@ class Arrivals:
                 log.error(
                     "an arriving message cannot be believed and is removed", task=name, error=type(error).__name__
                 )
+                await self._state.deliveries.unbelieved(raw)
                 await self._state.updates.drop_arriving(name)
         return dict(sorted(found.items(), key=lambda one: one[1][1].order))
 

@@ -26,6 +26,7 @@ from dispatcher.queue.admission import AllowedChats
 from dispatcher.queue.rights import Rights
 from shared.config.settings import Settings
 from shared.text.translations import later, speaking, tr
+from shared.turns.records import RecordRefused, loads_object
 from shared.turns.signed.results import Button, Keyboard, keyboard, row_of, signing_key
 from shared.wire import keys
 from shared.wire.media.store import MediaStore
@@ -36,6 +37,9 @@ STOP = later("Stop")
 MOVED = later(
     "This group is a supergroup now. What I remember here, its reminders and its settings have come along; for the person who runs me it is still "
     "chat {chat}."
+)
+KEY_CHANGED = later(
+    "Something that waited for you here cannot be checked any more, since the program's key was changed. Please send your last message again."
 )
 
 #: How long a button may be pressed. Seconds.
@@ -100,6 +104,7 @@ class BotCore:
         secret = signing_key(settings, "no answer could be verified")
         self.settings, self.telegram, self.redis = settings, telegram, redis
         self.state = BotState(redis, secret)
+        self.state.deliveries.unbelieved = self.tell_unbelieved
         self.secret, self.presses = secret, Presses(secret)
         self.allowed, self.rights = AllowedChats(settings.allowed, redis, secret), Rights(settings)
         self.media = MediaStore(redis)
@@ -134,6 +139,16 @@ class BotCore:
             said = Waiting(str(chat), time.time(), text=tr(MOVED).format(chat=chat))
         await self.state.updates.tell(f"moved-{chat}", said, keys.bot_told(str(to)), keys.BOT_TOLD_TTL_SECONDS)
         log.warning("a group has a new chat id; everything of it stays under the first one", was=chat, now=to)
+
+    async def tell_unbelieved(self, raw: bytes) -> None:
+        """Of a record that nobody of us has signed, before it is removed: nothing is read but its chat, which is told once a day if it is listed."""
+        with contextlib.suppress(RecordRefused):
+            named = str(loads_object(raw).get("chat"))
+            for chat in (one for one in map(str, self.settings.allowed) if one == named):
+                with speaking(await self.state.chats.language(chat)):
+                    said = Waiting(chat, time.time(), text=tr(KEY_CHANGED))
+                mark = keys.bot_seen(f"unbelieved-{chat}")
+                await self.state.updates.tell(f"unbelieved-{chat}", said, mark, keys.BOT_TOLD_TTL_SECONDS)
 
     def as_stored(self, update: Any) -> Any:
         """An update of Telegram's with the first numbers of these groups."""

@@ -255,7 +255,9 @@ class Updates(InRedis):
 
 
 class Deliveries(InRedis):
-    """What is to be sent, and how much of it has been."""
+    """What is to be sent, and how much of it has been. `unbelieved` is called with a record that is removed (core.py)."""
+
+    unbelieved: Callable[[bytes], Awaitable[None]]
 
     async def waiting(self) -> dict[str, Waiting]:
         """Everything that is to be delivered, oldest first. A record that is unreadable or that nobody of us signed is logged and removed."""
@@ -266,6 +268,7 @@ class Deliveries(InRedis):
                 found[name] = Waiting.parse(signed_record(self._secret, f"{WAITING} {name}", raw))
             except (ValueError, TypeError) as error:
                 log.error("a waiting record cannot be believed and is removed", record=name, error=str(error))
+                await self.unbelieved(raw)
                 await self._redis.hdel(WAITING, cast(str, raw_name))
         return dict(sorted(found.items(), key=lambda one: (one[1].at, one[0])))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shared.turns.records import dumps, loads_object
 from shared.wire.key_table import Key, TableOfChats
+from shared.wire.keys import MOVED
 from shared.wire.rights import both, reads, writes
 
 GUESTS = "hcli:mem:guests"
@@ -32,7 +33,7 @@ RIGHTS = {
         both("GET SET DEL", invite("*"), why="`/invite`, and who comes with a code"),
         both("GET INCR EXPIRE", tries("*"), why="counts a stranger's wrong codes"),
     ),
-    "dispatcher": (reads("HGETALL", GUESTS, why="`hmem doctor`"),),
+    "dispatcher": (reads("HGETALL", GUESTS, MOVED, why="`hmem doctor`"),),
     "night": (reads("HGETALL", GUESTS, why="archives who is a guest"),),
     "owner": (
         writes("HDEL HSETNX", GUESTS, why="`hmem forget`: that a whole chat was a guest; `hmem restore`"),

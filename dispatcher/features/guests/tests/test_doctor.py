@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dispatcher.features.guests.records import Guest
+from dispatcher.queue.chats import signed_move
 from tests.support.day.health import looks
 from tests.support.world import SECRET, World
 
@@ -32,3 +33,8 @@ def test_a_guest_that_somebody_wrote_into_redis_is_refused_and_named(light: Worl
         "2 guests are refused, because the record is not signed with this RESULT_HMAC_KEY: 7171, 7272."
         in found.sentence
     )
+    light.redis.hset(
+        "hcli:mem:moved",
+        mapping={"-7": signed_move(SECRET, -7, -1007), "-8": signed_move("another key" * 3, -8, -1008)},
+    )
+    assert "The new number of 1 group is not believed" in looks(light, "guests").sentence

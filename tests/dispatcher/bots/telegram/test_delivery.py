@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dispatcher.bots.telegram.core import KEY_CHANGED
 from shared.turns.signed.results import RESULT_BYTES, Result
 from shared.wire import keys
 from shared.wire.ids import bot_of
@@ -199,7 +200,7 @@ def test_messages_of_the_outbox_are_delivered_and_bad_ones_removed(stage: Stage,
 
 
 def test_what_nobody_of_us_has_signed_is_not_said(stage: Stage, chat: int) -> None:
-    """Whoever may write to Redis, a signed record at another place too."""
+    """Whoever may write to Redis, a signed record at another place too. Its chat is told once that something is lost."""
     task, other = stage.ask(chat, "one"), stage.new_chat()
     waiting, outbox, arriving = "hcli:mem:bot:waiting:main", "hcli:mem:outbox:main", "hcli:mem:bot:arriving:main"
     words = {
@@ -226,7 +227,7 @@ def test_what_nobody_of_us_has_signed_is_not_said(stage: Stage, chat: int) -> No
         lambda: stage.redis.hkeys(waiting) != [] and not stage.redis.llen(outbox), lambda: "the outbox to be emptied"
     )
     stage.answer(task, "signed")
-    stage.shows(chat, "signed")
+    stage.shows(chat, "signed", KEY_CHANGED)
     assert (stage.redis.hexists(waiting, "moved"), stage.redis.hlen(arriving)) == (False, 0)
     log = next(stage.world.root.glob("bot-*.log")).read_text()
     for what in ("a waiting record cannot", "a message of the outbox cannot", "an arriving message cannot"):
