@@ -43,7 +43,7 @@ def test_a_release_that_ends_its_reader_is_served_without_vectors(world: World, 
     died = ("vectors=a process died while it opened release 1", "vectors='a process died")
     assert any(logged(second, words) for words in died)
     assert Bot(world.redis).ask("what about the boiler?", 9912)
-    assert b"1" in world.redis.hvals("hcli:mem:release")
+    wait_for(lambda: b"1" in world.redis.hvals("hcli:mem:release"), "the heartbeat to name the release")
     assert second.stop() == 0
     sound = world.start_dispatcher()  # the cause is mended: one trial, and all is as before
     wait_for(lambda: logged(sound, "vectors=yes"), "the vectors")

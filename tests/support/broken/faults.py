@@ -111,7 +111,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "Claude is not logged in", breaking.logged_out, Doctor("login", 35, "not logged in", "log in"),
-        chat=Answer(69, "not logged in any more, and my owner has to log me in again. Please tell my owner"), start="after",
+        chat=Answer(69, "not logged in, and my owner has to log me in. Please tell my owner"), start="after",
     ),
     Fault(
         "Claude is gone", breaking.claude_gone, Doctor("claude", 12, "not installed or not executable", "scripts/setup --with-claude"),
