@@ -25,7 +25,8 @@ troubles = pathlib.Path(os.environ["TROUBLES"])
 left = json.loads(troubles.read_text())
 if "-p" not in sys.argv or not left:
     os.execv(sys.executable, [sys.executable, {str(STAND_IN)!r}, *sys.argv[1:]])
-troubles.write_text(json.dumps(left if left[0].get("lasts") else left[1:]))
+if not left[0].get("lasts"):  # two calls at once read it
+    troubles.write_text(json.dumps(left[1:]))
 if "output" in left[0]:  # it has asked, so the session exists, and has the message
     sys.path.insert(0, {str(STAND_IN.parent)!r})
     import stand_in_claude
