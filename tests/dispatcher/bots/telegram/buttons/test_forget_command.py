@@ -10,10 +10,9 @@ from datetime import datetime, timedelta
 import pytest
 
 from dispatcher.answering.commands.forget import ForgetCommand, parse
-from dispatcher.features.digest.digest import digest_text
 from dispatcher.memory.day.memory import DayMemory
 from tests.dispatcher.bots.telegram.conftest import one_talk
-from tests.support.day.telegram_bot import GROUP, Stage, keys_of, labels, last, press, requests, say
+from tests.support.day.telegram_bot import GROUP, Shown, Stage, keys_of, labels, last, press, requests, say
 from tests.support.machine import wait_for
 
 OWNER, MEMBER = ({"id": number, "is_bot": False, "first_name": name} for number, name in ((7, "Ada"), (8, "Bea")))
@@ -141,24 +140,33 @@ def test_a_forgotten_message_is_not_asked_again(stage: Stage, chat: int) -> None
     assert len(requests(stage)) == count
 
 
-def test_a_message_that_wants_itself_forgotten_is_offered_and_is_in_no_digest(stage: Stage, chat: int) -> None:
-    said = "my PIN is 4711, please forget that again"
-    stage.world.root.joinpath("answers.json").write_text(json.dumps({said: "Gladly. [FORGET CODE: the PIN 4711]"}))
+SECRET_SAID = "my PIN is 4711, please forget that again"
+
+
+def say_and_take_back(stage: Stage, chat: int) -> Shown:
+    answers = json.dumps({SECRET_SAID: "Gladly. [FORGET CODE: the PIN 4711]"})
+    stage.world.root.joinpath("answers.json").write_text(answers)
     say(stage, chat, "the plumber comes on Thursday at 10 and needs the key", "All right.")
-    answer = say(stage, chat, said, "I found no memory like")
+    return say(stage, chat, SECRET_SAID, "I found no memory like")
+
+
+def test_a_message_that_wants_itself_forgotten_is_offered(stage: Stage, chat: int) -> None:
+    answer = say_and_take_back(stage, chat)
     assert not remembered(stage, chat, "nothing")
-    settings = stage.world.settings()
-    with closing(DayMemory(settings, nullcontext)) as day:
-        digest = (
-            digest_text(
-                day, None, str(chat), datetime.now(settings.timezone).date() + timedelta(1), time.time() + 86_400
-            )
-            or ""
-        )
-    assert ("plumber" in digest, "4711" in digest) == (True, False)
     shown = press(stage, chat, "Forget this message", "To be forgotten: 2 messages")
-    assert said in shown.text
+    assert SECRET_SAID in shown.text
     assert shown.id != answer.id
     press(stage, chat, "Forget these 2", "Forgotten: 2 messages")
     assert not remembered(stage, chat, "4711")
     assert remembered(stage, chat, "plumber")
+
+
+def test_a_message_that_wants_itself_forgotten_is_in_no_digest(stage: Stage, chat: int) -> None:
+    digests = pytest.importorskip("dispatcher.features.digest.digest", reason="without the feature")
+    say_and_take_back(stage, chat)
+    assert not remembered(stage, chat, "nothing")  # all of it has reached the day store
+    settings = stage.world.settings()
+    tomorrow = datetime.now(settings.timezone).date() + timedelta(1)
+    with closing(DayMemory(settings, nullcontext)) as day:
+        digest = digests.digest_text(day, None, str(chat), tomorrow, time.time() + 86_400) or ""
+    assert ("plumber" in digest, "4711" in digest) == (True, False)
