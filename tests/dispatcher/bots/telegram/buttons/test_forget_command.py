@@ -12,7 +12,8 @@ import pytest
 from dispatcher.answering.commands.forget import ForgetCommand, parse
 from dispatcher.memory.day.memory import DayMemory
 from tests.dispatcher.bots.telegram.conftest import one_talk
-from tests.support.day.telegram_bot import GROUP, Shown, Stage, keys_of, labels, last, press, requests, say
+from tests.servers.telegram_messages import Shown
+from tests.support.day.telegram_bot import GROUP, Stage, keys_of, labels, last, press, requests, say
 from tests.support.machine import wait_for
 
 OWNER, MEMBER = ({"id": number, "is_bot": False, "first_name": name} for number, name in ((7, "Ada"), (8, "Bea")))
