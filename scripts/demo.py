@@ -67,7 +67,9 @@ class Demo:
     def __init__(self, host: Host, console: Console, claude: Path | None) -> None:
         self._host, self._console, self._claude = host, console, claude
         self._exchanges, self._questions = read_sample()
-        self._first_day = (datetime.now(UTC) - timedelta(days=DAYS)).replace(hour=0, minute=0, second=0, microsecond=0)
+        latest = (datetime.now(UTC) - timedelta(days=DAYS)).replace(hour=0, minute=0, second=0, microsecond=0)
+        # a Friday: "Saturday night" in the talk is then no day before it, whenever the demo runs
+        self._first_day = latest - timedelta(days=(latest.weekday() - 4) % 7)
 
     def play(self) -> tuple[int, int]:
         """(questions whose evidence was injected, questions)."""
