@@ -82,9 +82,7 @@ class Task:
     media: tuple[Media, ...] = ()
     retries: str | None = None  # the task whose message is asked again here: set by the dispatcher
     scheduled: bool = False  # asked by a schedule that the person set (/every)
-    corrects: str | None = (
-        None  # the task of the recording, or of the edited message, whose words this message replaces
-    )
+    corrects: str | None = None  # the task of the recording or edited message whose words this one replaces
     edited: bool = False  # it is that message itself, which was edited after it was taken: it is not answered anew
     language: str | None = None  # of the program's own words in the answer, as ISO 639-1; None: English
     kept: dict[str, Any] = field(default_factory=dict, compare=False)  # of KEPT what it brings

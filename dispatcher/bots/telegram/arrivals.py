@@ -83,9 +83,8 @@ class Arriving:
         """With one more picture of its album (the caption counts, whichever of them has it), or the next part of its text."""
         if self.cut:
             so_far = self.parts or {self.label: self.text}
-            more = (
-                other.text if self.cut == MESSAGE_CHARACTERS else f"\n{other.text}"
-            )  # full: cut in the middle of a line
+            full = self.cut == MESSAGE_CHARACTERS  # it was cut in the middle of a line
+            more = other.text if full else f"\n{other.text}"
             grown = replace(self, at=other.at, said=other.said, cut=other.cut, parts=so_far | {other.label: more})
             ends = not other.cut or len(dumps(grown.to_json())) > MOST_TASK_BYTES // 2  # a larger one would be refused
             return replace(grown, album=None, cut=None) if ends else grown

@@ -18,7 +18,7 @@ _FIELD = "hmac"
 
 
 def sign_record(secret: str, place: str, record: Mapping[str, Any]) -> bytes:
-    """The record as JSON with its signature. `place`: its key, of a field of a hash `<key> <field>`."""
+    """The record as JSON with its signature. `place`: its key, or `<key> <field>` for a field of a hash."""
     return dumps({**record, _FIELD: _signature(secret, place, loads_object(dumps(record)))})
 
 
