@@ -16,7 +16,7 @@ from nightly.steps import chunk
 from shared.errors import LeaseLost, ReleaseRefused, SettingsError, StepTimeout
 from shared.release.retention import write_pin
 from shared.system.command import translate
-from tests.support.machine import slowness
+from tests.support.machine import slowness, until_gone
 from tests.support.night.steps import replace_step
 from tests.support.world import BINARIES, REPOSITORY, World
 
@@ -43,7 +43,7 @@ def test_a_step_that_hangs_ends_the_night_and_the_next_one_goes_on(light: World,
     done = light.command("hmem-night", "run", check=False, STEP_TIMEOUT=seconds, PATH=path)
     assert done.returncode == StepTimeout.exit_code, done.stderr
     assert f"Step publish took longer than {seconds} s (STEP_TIMEOUT)" in done.stderr
-    assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists(), "its child is gone with it"
+    until_gone(int((tmp_path / "pid").read_text()))
     assert light.redis.exists("hcli:memory:t1:user")
     light.night()
     assert light.redis.keys("hcli:memory:*") == []

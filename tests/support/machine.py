@@ -48,6 +48,19 @@ def wait_for(condition: Callable[[], object], what: str | Callable[[], str], sec
         time.sleep(0.01)
 
 
+def gone(process: int) -> bool:
+    """Whether a process has ended; one that was not the test's own may wait for its reaper."""
+    try:
+        return "State:\tZ" in Path(f"/proc/{process}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def until_gone(process: int) -> None:
+    """A signal that ends a process is sent before the kernel has ended it."""
+    wait_for(lambda: gone(process), "the end of a process")
+
+
 def hangs(request: pytest.FixtureRequest) -> bool:
     """Whether a server hangs in this test, by its parameter `fault`: only there limits are short."""
     case = getattr(request.node, "callspec", None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import cast
 from uuid import uuid4
 
@@ -14,7 +13,7 @@ import pytest
 from shared.wire import keys
 from tests.support.day.hcli_bot import SAY, Bot, script
 from tests.support.machine import script as executable
-from tests.support.machine import wait_for
+from tests.support.machine import until_gone, wait_for
 from tests.support.processes.forked import constant
 from tests.support.world import SECRET, Dispatcher, World
 
@@ -161,8 +160,7 @@ def test_a_hanging_cli_is_killed_with_its_children(light: World, bot: Bot) -> No
     with constant("dispatcher.claude.process:KILL_GRACE_SECONDS", 0.5):
         running = light.start_dispatcher(CLAUDE_BIN=hang, TASK_TIMEOUT="1")
     assert "no answer within 1 s" in bot.ask("hello", 9912)
-    status = Path(f"/proc/{child.read_text().strip()}/status")
-    assert not status.exists() or "State:\tZ" in status.read_text(), "killed, at most not yet reaped"
+    until_gone(int(child.read_text()))
     running.stop()
 
 

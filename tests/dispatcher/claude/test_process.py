@@ -14,7 +14,7 @@ import pytest
 
 from dispatcher.claude import process as claude_process
 from dispatcher.claude.process import Ended, OutputTooLarge, run
-from tests.support.machine import slowness, wait_for
+from tests.support.machine import gone, slowness, until_gone, wait_for
 
 MEGABYTE = 1 << 20
 Value = TypeVar("Value")
@@ -83,18 +83,6 @@ def ids(path: Path, count: int) -> list[int]:
     """The process ids that the program wrote down, when it has."""
     wait_for(lambda: path.exists() and len(path.read_text().split()) == count, "the program's processes")
     return [int(word) for word in path.read_text().split()]
-
-
-def gone(process: int) -> bool:
-    """Dead; one that was not ours may wait for its reaper."""
-    try:
-        return "State:\tZ" in Path(f"/proc/{process}/status").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-
-
-def until_gone(process: int) -> None:
-    wait_for(lambda: gone(process), "the end of what it started")
 
 
 #: A program that ignores TERM, with a child and a grandchild that do so too; all of them hold the pipes.

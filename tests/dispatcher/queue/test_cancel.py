@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from redis import Redis
 from shared.wire import keys
 from tests.servers.messages_api import MessagesApi
 from tests.support.day.hcli_bot import SAY, Bot, script, slow
-from tests.support.machine import wait_for
+from tests.support.machine import until_gone, wait_for
 from tests.support.world import REAL_CLAUDE as CLAUDE
 from tests.support.world import SECRET, World
 
@@ -29,12 +28,6 @@ def own_result(bot: Bot, task_id: str, output: str) -> None:
     moment = datetime.now(UTC).isoformat()
     record = {"output": output, "completed_at": moment, "hmac": bot.sign(task_id, output, moment)}
     bot.redis.set(keys.result(task_id), json.dumps(record), ex=600)
-
-
-def gone(pid_file: Path) -> bool:
-    """The process whose number it holds has ended; at most it is not reaped yet."""
-    status = Path(f"/proc/{pid_file.read_text().strip()}/status")
-    return not status.exists() or "State:\tZ" in status.read_text()
 
 
 @pytest.mark.slow
@@ -57,8 +50,8 @@ def test_a_running_task_is_ended_with_its_children_and_nothing_else(light: World
     own_result(bot, other, "Stopped.")
     wait_for(lambda: bot.redis.exists(keys.done(other)), "the end")
     assert bot.receive(other)["output"] == "Stopped.", "the bot's own result has been shown and stands"
-    assert gone(light.root / "pid")
-    assert gone(light.root / "child")
+    until_gone(int((light.root / "pid").read_text()))
+    until_gone(int((light.root / "child").read_text()))
     assert not bot.redis.exists("hcli:session:77"), "a new session that may not exist is not gone on with"
     history = [json.loads(entry)["content"] for entry in bot.redis.lrange("hcli:session_history:77", 0, -1)]
     assert history == ["another slow one"]
@@ -80,7 +73,7 @@ def test_an_answer_that_its_bot_no_longer_waits_for_is_ended(light: World, bot: 
             own_result(bot, task, "Task cancelled.")
             bot.redis.delete(keys.result(task))
         wait_for(lambda: bot.redis.exists(keys.done(task)), "the end")  # noqa: B023
-        assert gone(light.root / "child")
+        until_gone(int((light.root / "child").read_text()))
         assert bot.turn(task, "user")["content"] == message
         assert not bot.redis.exists(f"hcli:memory:{task}:asst"), "nobody has seen an answer"
         (light.root / "child").unlink()
