@@ -24,7 +24,7 @@ from typing import Any
 
 import orjson
 
-from nightly.archive.segments import RawRecord, Segment, event_of, is_texts
+from nightly.archive.segments import RawRecord, Segment, event_of, is_texts, readable_turn
 from nightly.archive.tables import LAYOUT, SCHEMA, Outdated, Place, SegmentRows, Stat, Tables
 from nightly.night.folder import Night, is_damage
 from nightly.night.progress import Reporter
@@ -34,7 +34,6 @@ from shared.release.integrity import is_due
 from shared.system.archive_folder import archive_files
 from shared.system.faults import crash_point
 from shared.system.files import fsync_dir, write_atomic
-from shared.turns.records import RecordRefused, Turn
 
 CATALOG, LEFT = "catalog.sqlite", "catalog.json"
 
@@ -92,14 +91,8 @@ def archived_turns(night_dir: Path, chats: Collection[str]) -> Iterator[dict[str
         for line in Segment(directory / name):
             if line["kind"] == "event":
                 yield from _words_of_event(line, chats)
-            if line["kind"] not in ("turn", "quarantine") or line["redis_type"] != "string":
-                continue
-            raw = RawRecord.from_json(line)
-            try:
-                turn = Turn.parse(raw.key, raw.value)
-            except RecordRefused:
-                continue
-            if not chats or turn.chat_id in chats:
+            turn = readable_turn(RawRecord.from_json(line)) if line["kind"] in ("turn", "quarantine") else None
+            if turn and (not chats or turn.chat_id in chats):
                 yield {
                     "turn_id": turn.turn_id, "chat_id": turn.chat_id, "timestamp": turn.timestamp, "content": turn.content, "words": turn.words,
                     "title": turn.title, "kept": [[one.sha256, one.size] for one in turn.media if one.kept],

@@ -22,6 +22,7 @@ from nightly.archive.segments import RESTORE, RawRecord
 from nightly.archive.tables import Place
 from nightly.index.chunk_file import line_of
 from nightly.night.failure import reason_of
+from nightly.night.workers import tasks_of
 from shared.errors import ArchiveDamaged
 from shared.turns.chunking import chunks_of, indexed_text
 from shared.turns.records import RecordRefused, Tombstone, Turn, time_order
@@ -181,21 +182,10 @@ def _damaged(path: Path, start: int, error: Exception) -> ArchiveDamaged:
     )
 
 
-#: Bytes of records that are one task; a chat is never divided.
-TASK_BYTES = 1_000_000
-
-
 def cut_tasks(reader: ChatReader, chats: Iterable[str], zone: ZoneInfo) -> Iterator[tuple[ZoneInfo, list[StoredChat]]]:
     """The chats, read from the archive; ArchiveDamaged."""
-    some, size = list[StoredChat](), 0
-    for stored in map(reader.stored, chats):
-        some.append(stored)
-        size += sum(len(line.content) for line in stored.lines)
-        if size >= TASK_BYTES:
-            yield zone, some
-            some, size = [], 0
-    if some:
-        yield zone, some
+    stored = map(reader.stored, chats)
+    return ((zone, some) for some in tasks_of(stored, lambda one: sum(len(line.content) for line in one.lines)))
 
 
 def cut_chats(task: tuple[ZoneInfo, list[StoredChat]], directory: Path = Path()) -> list[CutChat]:

@@ -25,7 +25,7 @@ import orjson
 
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.chat_chunks import ChatReader
-from nightly.archive.segments import DAMAGED, RawRecord, Segment, WrittenText, event_of, turn_of, write_segment
+from nightly.archive.segments import DAMAGED, RawRecord, Segment, WrittenText, event_of, readable_turn, write_segment
 from nightly.index.previous import LAST
 from nightly.night.failure import reason_of
 from nightly.night.folder import CACHE, Night, imports_dir
@@ -81,13 +81,13 @@ class Eraser:
 
     def erased(self, raw: RawRecord, run: int) -> Line | None:
         """What remains of a record, or None if no tombstone covers it."""
-        turn = _turn_of(raw)
+        turn = readable_turn(raw)
         if not (self.covers(turn) if turn else self._covers_bytes(raw, run)):
             return None
-        left: Line = {"key": None, "chat_id": None, "timestamp": None}
+        left = NOTHING_LEFT | {"sha256": raw.sha256}
         if turn:
-            left = {"key": raw.key.decode("ascii"), "chat_id": turn.chat_id, "timestamp": turn.timestamp}
-        return {"kind": "erased", **left, "sha256": raw.sha256}
+            left |= {"key": raw.key.decode("ascii"), "chat_id": turn.chat_id, "timestamp": turn.timestamp}
+        return left
 
     def _covers_bytes(self, raw: RawRecord, run: int) -> bool:
         """For bytes that are not a readable turn: whether the key is that of a forgotten turn, or they name a forgotten chat and no later time."""
@@ -95,13 +95,6 @@ class Eraser:
             _names(tombstone, raw, early=run <= self.tombstone_runs[tombstone.tombstone_id])
             for tombstone in self.tombstones
         )
-
-
-def _turn_of(raw: RawRecord) -> Turn | None:
-    try:
-        return turn_of(raw)
-    except RecordRefused:
-        return None
 
 
 def _names(tombstone: Tombstone, raw: RawRecord, *, early: bool) -> bool:
@@ -216,7 +209,7 @@ def _find(night: Night, names: list[str], eraser: Eraser) -> Found:
                 continue
             found.segments.setdefault(name, Counter())[line["kind"]] += 1
             found.keep(_texts_of(line))
-            if line["kind"] not in ("text", "event") and (turn := _turn_of(RawRecord.from_json(line))):
+            if line["kind"] not in ("text", "event") and (turn := readable_turn(RawRecord.from_json(line))):
                 turns.append(turn)
             if len(turns) >= AT_ONCE:
                 found.vectors += _forget_vectors(night, turns)
@@ -242,7 +235,7 @@ def _texts_of(line: Line) -> list[str]:
     if line["kind"] == "event":
         return event_of(line).texts
     raw = RawRecord.from_json(line)
-    turn = _turn_of(raw)
+    turn = readable_turn(raw)
     return [turn.words if turn else raw.value.decode("utf-8", "replace")]
 
 

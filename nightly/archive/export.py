@@ -28,7 +28,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from nightly.archive.catalog import Catalog, recomputed, stat_of
 from nightly.archive.media.export import MediaExport
-from nightly.archive.segments import RawRecord, Segment, WrittenText, parse_turn
+from nightly.archive.segments import RawRecord, Segment, WrittenText, parse_turn, turn_of
 from nightly.night.progress import Reporter
 from nightly.night.scratch import scratch_database
 from shared.config.settings import Settings
@@ -228,7 +228,7 @@ class _Export:
         found: dict[str, tuple[Turn, bool, list[int]]] = {}
         tombstones = self._catalog.tombstones_of(chat_id)
         for at, line in lines.execute("SELECT rowid, line FROM lines WHERE chat_id = ? ORDER BY rowid", (chat_id,)):
-            turn = _turn(_raw(line))
+            turn = turn_of(_raw(line))
             covered = any(tombstone.covers(turn) for tombstone in tombstones)
             earlier = found[turn.turn_id][2] if turn.turn_id in found else []
             found[turn.turn_id] = (replace(turn, content="", extra={}), covered, earlier + ([] if covered else [at]))
@@ -304,14 +304,10 @@ def _write_turns(places: list[list[int]], lines: Connection, written: IO[bytes],
             (line,) = lines.execute("SELECT line FROM lines WHERE rowid = ?", (at,)).fetchone()
             raw = _raw(line)
             written.write((bare_line(raw.key, raw.value) or line) + b"\n")
-        turn = _turn(raw)
+        turn = turn_of(raw)
         chat.took(turn, len(versions))
         yield turn
 
 
 def _raw(line: bytes) -> RawRecord:
     return RawRecord.from_json(orjson.loads(line))
-
-
-def _turn(raw: RawRecord) -> Turn:
-    return Turn.parse(raw.key, raw.value)

@@ -42,8 +42,6 @@ _LEFT_OVER = re.compile(r"\.(?:(?:seg|texts)-[0-9.]+\.jsonl|[A-Za-z0-9_-]{1,100}
 class MirrorDiffers(MirrorFailed):
     """The mirror is reachable, but one of its files differs from the archive: damage, not an unavailable disk."""
 
-    exit_code = MirrorFailed.exit_code
-
 
 @dataclass(frozen=True)
 class Comparison:

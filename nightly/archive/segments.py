@@ -209,6 +209,14 @@ def turn_of(raw: RawRecord) -> Turn:
     return Turn.parse(raw.key, raw.value)
 
 
+def readable_turn(raw: RawRecord) -> Turn | None:
+    """The same; None for what is no turn, or cannot be read."""
+    try:
+        return turn_of(raw)
+    except RecordRefused:
+        return None
+
+
 def parse_turn(raw: RawRecord, known: Owners) -> Turn:
     """The turn of a record, or RecordRefused. A new version cannot move a turn into another chat."""
     turn = turn_of(raw)

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from nightly.archive.segments import RawRecord, Segment, event_of, turn_of
+from nightly.archive.segments import RawRecord, Segment, event_of, parse_turn
 from shared.turns.records import RecordRefused, Tombstone, turn_key
 
 #: Raise it when the tables change: then the catalog is made anew.
@@ -284,11 +284,8 @@ class SegmentRows:
     def _add_turn(self, line: dict[str, Any], start: int, length: int) -> None:
         """The last version of a turn, whatever kind the line claims to be: a later program may read what an earlier one could not."""
         try:
-            turn = turn_of(RawRecord.from_json(line))
+            turn = parse_turn(RawRecord.from_json(line), self._tables)
         except RecordRefused:
-            self._quarantined += 1
-            return
-        if self._tables.owner_of(turn.turn_id) not in (None, turn.chat_id):
             self._quarantined += 1
             return
         self._has_news(turn.chat_id)

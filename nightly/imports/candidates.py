@@ -17,9 +17,9 @@ from typing import Any
 
 import orjson
 
-from nightly.archive.segments import RawRecord, WrittenText
+from nightly.archive.segments import RawRecord, WrittenText, readable_turn
 from shared.errors import InvalidInput
-from shared.turns.records import RecordRefused, Tombstone, Turn, dumps
+from shared.turns.records import Tombstone, Turn, dumps
 from shared.wire import keys
 
 BOM = b"\xef\xbb\xbf"
@@ -49,12 +49,7 @@ class Candidate:
     @cached_property
     def turn(self) -> Turn | None:
         """The turn of a record; None for a record that is not a turn, and for anything else."""
-        if self.record is None or self.record.redis_type != "string":
-            return None
-        try:
-            return Turn.parse(self.record.key, self.record.value)
-        except RecordRefused:
-            return None
+        return readable_turn(self.record) if self.record else None
 
     @property
     def verbatim(self) -> bool:

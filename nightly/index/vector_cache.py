@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import orjson
 
-from nightly.night.folder import discard_cache, is_damage, open_cache
+from nightly.night.folder import damaged_removed, open_cache
 from nightly.night.progress import Reporter
 from shared.embedding.models import EmbeddingIdentity
 
@@ -44,14 +44,11 @@ class VectorCache:
         report: Reporter | None = None,
     ) -> None:
         """A damaged file is removed, and said to be."""
-        try:
+        with damaged_removed(path) as damage:
             self._open(path, identity, kind)
-        except sqlite3.DatabaseError as error:
-            if not is_damage(error):
-                raise
-            discard_cache(path)
+        if damage:
             (report or Reporter(quiet=True)).say(
-                f"  {path} was damaged ({error}). It begins anew, and all texts are embedded again."
+                f"  {path} was damaged ({damage[0]}). It begins anew, and all texts are embedded again."
             )
             self._open(path, identity, kind)
 
@@ -115,17 +112,8 @@ def forget(path: Path, texts: Iterable[str]) -> int:
     Of a damaged file all are removed, uncounted."""
     if not path.exists():
         return 0
-    try:
-        return _forget(path, texts)
-    except sqlite3.DatabaseError as error:
-        if not is_damage(error):
-            raise
-        discard_cache(path)
-        return 0
-
-
-def _forget(path: Path, texts: Iterable[str]) -> int:
-    with closing(open_cache(path)) as connection:
+    gone = 0
+    with damaged_removed(path) as damage, closing(open_cache(path)) as connection:
         connection.execute("PRAGMA secure_delete=ON")
         with connection:
             if "texts" in _tables(connection):
@@ -144,7 +132,7 @@ def _forget(path: Path, texts: Iterable[str]) -> int:
             gone = connection.total_changes - before
             connection.execute("DELETE FROM embeddings WHERE name LIKE ?", (f"{NOTES}%",))
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return gone
+    return 0 if damage else gone
 
 
 def _create(connection: sqlite3.Connection) -> None:

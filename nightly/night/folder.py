@@ -10,6 +10,8 @@ Runs are numbered by a counter, never by a clock (`new_run` in nightly/lifecycle
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -168,7 +170,15 @@ def open_cache(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def discard_cache(path: Path) -> None:
-    """Remove `cache.sqlite`, which is filled again."""
-    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
-        path.with_name(name).unlink(missing_ok=True)
+@contextmanager
+def damaged_removed(path: Path) -> Iterator[list[sqlite3.DatabaseError]]:
+    """Remove `cache.sqlite`, which is filled again, if it is found to be damaged; the error is in the list then."""
+    found: list[sqlite3.DatabaseError] = []
+    try:
+        yield found
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error):
+            raise
+        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+            path.with_name(name).unlink(missing_ok=True)
+        found.append(error)

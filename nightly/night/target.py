@@ -45,8 +45,6 @@ _MOVED = re.compile(r"^Total bytes (?:sent|received): ([\d.,]+)$", re.MULTILINE)
 class ConnectionBroken(PublishFailed):
     """The network failed, not the release."""
 
-    exit_code = PublishFailed.exit_code
-
 
 @dataclass(frozen=True)
 class Brought:

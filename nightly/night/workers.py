@@ -22,6 +22,9 @@ from shared.text import caches
 
 Task = TypeVar("Task")
 Done = TypeVar("Done")
+Item = TypeVar("Item")
+#: Bytes of what is read for one task.
+TASK_BYTES = 1_000_000
 #: Texts from which on processes of this host, or a cluster, are worth their start.
 FEWEST_FOR_PROCESSES, FEWEST_FOR_CLUSTER = 50_000, 1_000
 #: How often workers are started; seconds to reach a scheduler, and between two looks for its workers.
@@ -38,6 +41,19 @@ class Undone:
     """A task that the night has to do itself. `error`: its name, or "" if nobody else was to do it."""
 
     error: str = ""
+
+
+def tasks_of(items: Iterable[Item], size_of: Callable[[Item], int]) -> Iterator[list[Item]]:
+    """The items in lists, each of TASK_BYTES or the last one more; none is divided."""
+    some, size = list[Item](), 0
+    for item in items:
+        some.append(item)
+        size += size_of(item)
+        if size >= TASK_BYTES:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
 
 
 class Workers:

@@ -8,9 +8,9 @@ has them as the embedder made them.
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -21,7 +21,7 @@ import numpy as np
 from nightly.index.chunk_file import ChunkFolder
 from nightly.index.recipe import comparable
 from nightly.index.rows import AT_ONCE, CENTRES, MappedRows, write_zeros
-from nightly.night.folder import CACHE, Night, discard_cache, is_damage
+from nightly.night.folder import CACHE, Night, damaged_removed
 from shared.config.settings import load_settings
 from shared.embedding.centring import centre_of, centred
 from shared.embedding.models import DocumentVectors, Embedder, EmbeddingIdentity
@@ -87,8 +87,7 @@ def _embed_folder(
     if not len(folder):
         write_zeros(out, 0, embedder.identity.dimensions)
         return {"embedded": 0, "cached": 0, "vectors": 0, "not_embedded": 0, "refused": {}}
-    cache = VectorCache(path, embedder.identity, kind, night.report)
-    try:
+    with damaged_removed(path) as damage, closing(VectorCache(path, embedder.identity, kind, night.report)) as cache:
         vectors = write_zeros(out, len(folder), embedder.identity.dimensions)
         filler = _Filler(embedder, cache, vectors, len(folder) + carried)
         chats = night.report.track(folder, len(folder.chats), "embed")
@@ -96,16 +95,10 @@ def _embed_folder(
         here = partial(embed_texts, embedder)
         for answer in night.workers.map(embed_on_worker, tasks, len(folder), here, cluster_only=True):
             filler.add(answer)
-    except sqlite3.DatabaseError as error:
-        if is_damage(error):
-            discard_cache(path)
-            raise StorageError(
-                f"{path} is damaged ({error}) and was removed. Run the night again: it embeds the texts again."
-            ) from error
-        raise
-    finally:
-        cache.close()
-    return filler.counts()
+        return filler.counts()
+    raise StorageError(
+        f"{path} is damaged ({damage[0]}) and was removed. Run the night again: it embeds the texts again."
+    ) from damage[0]
 
 
 def _texts(chunks: list[tuple[Chunk, str]], kind: Literal["chunks", "notes"]) -> list[tuple[Chunk, str]]:

@@ -22,6 +22,7 @@ from nightly.index.previous import Last, refuse_another_start
 from nightly.index.rows import CENTRES
 from nightly.night.failure import reason_of
 from nightly.night.folder import Night
+from nightly.night.workers import tasks_of
 from nightly.writing.model_texts import TEMPLATES, ModelTexts, prompt_of
 from nightly.writing.summary_answer import BY_MODEL, OPTIONS, WRITTEN_CHARACTERS, put_back, refuse, tidy
 from shared.errors import LedgerMismatch
@@ -34,8 +35,6 @@ from shared.turns.speakers import label, namesakes
 
 #: Characters of a chat's newest turns that a model gets in addition to the picked sentences, and of one passage.
 RECENT_CHARACTERS, PASSAGE_CHARACTERS = 4000, 600
-#: Bytes of chunks that are one task of `EXTRACTING`; a chat is never divided.
-TASK_BYTES = 1_000_000
 #: Bound of what is put back.
 PUT_BACK_CHARACTERS = 700
 #: Those who speak most are named in the first line.
@@ -211,15 +210,7 @@ def _extent(chunks: list[Chunk], zone: ZoneInfo) -> dict[str, Any]:
 
 def summary_tasks(folder: ChunkFolder, zone: ZoneInfo) -> Iterator[tuple[ZoneInfo, list[bytes]]]:
     """The lines of the chats in a folder, in its order, some chats a task: for `extract`."""
-    some, size = list[bytes](), 0
-    for chat_id in folder.chats:
-        some.append(folder.content(chat_id))
-        size += len(some[-1])
-        if size >= TASK_BYTES:
-            yield zone, some
-            some, size = [], 0
-    if some:
-        yield zone, some
+    return ((zone, some) for some in tasks_of(map(folder.content, folder.chats), len))
 
 
 def extract(task: tuple[ZoneInfo, list[bytes]]) -> list[tuple[str | None, str | None]]:

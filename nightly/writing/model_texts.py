@@ -8,7 +8,6 @@ asks again.
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +19,7 @@ import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from nightly.archive.segments import ArchivedTexts, WrittenText, read_texts, write_texts
-from nightly.night.folder import CACHE, Night, discard_cache, is_damage, open_cache
+from nightly.night.folder import CACHE, Night, damaged_removed, open_cache
 from nightly.writing.writers import NightWriter, open_writer
 from shared.errors import EmbeddingError
 from shared.system.faults import crash_point
@@ -194,13 +193,8 @@ def drop_leftovers(night: Night) -> None:
     """Delete the texts of a killed night whose model is not named any more."""
     path = night.settings.hmem_night_dir / CACHE
     if path.exists():
-        try:
-            with closing(TextCache(path)) as cache:
-                cache.clear()
-        except sqlite3.DatabaseError as error:
-            if not is_damage(error):
-                raise
-            discard_cache(path)
+        with damaged_removed(path), closing(TextCache(path)) as cache:
+            cache.clear()
 
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS texts (key TEXT PRIMARY KEY, record BLOB) WITHOUT ROWID"
@@ -210,13 +204,9 @@ class TextCache:
     """`cache.sqlite`: what a model wrote tonight, until it is archived. A night that is killed does not ask for it again."""
 
     def __init__(self, path: Path) -> None:
-        try:
+        with damaged_removed(path) as damage:
             self._open(path)
-        except sqlite3.DatabaseError as error:
-            if not is_damage(error):
-                raise
-            self._connection.close()
-            discard_cache(path)
+        if damage:
             self._open(path)
 
     def _open(self, path: Path) -> None:

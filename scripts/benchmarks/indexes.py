@@ -39,7 +39,8 @@ from shared.system.command import print_json, start
 from shared.system.files import make_dir, remove_tree
 from shared.system.processes import last_line, module_command, run_bounded
 from shared.vectors.base import Corpus
-from shared.vectors.registry import backend_of, builder_of, served_builder_of
+from shared.vectors.on_server import builder_on
+from shared.vectors.registry import backend_of, builder_of
 from shared.vectors.searching import AskingBackend
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def measured(settings: Settings, name: str, vectors: Vectors, old: int, queries:
             return {"why": str(stopped)}
         finally:
             if server:
-                served_builder_of(name, named, 1).sweep(())
+                builder_on(named, name).sweep(())
 
 
 def _measured(first: Task, settings: Settings, vectors: Vectors, queries: int, limit: float) -> Row:
@@ -156,7 +157,7 @@ def _measured(first: Task, settings: Settings, vectors: Vectors, queries: int, l
         row["new_mb"] = (
             (turns - first.turns if first.backend == "redis" else turns) * chats * 4 * MINILM.dimensions / 1e6
         )
-        served_builder_of(first.backend, settings, 1).sweep(())  # or there would be rows to reuse
+        builder_on(settings, first.backend).sweep(())  # or there would be rows to reuse
     else:
         held = {one["sha256"] for one in read_manifest(first.release).files.values()}
         new = read_manifest(grown.release).files.values()

@@ -50,16 +50,11 @@ def choose(chunks: Iterable[Chunk]) -> list[Probe]:
     per_chat: dict[str, list[Chunk]] = defaultdict(list)
     for chunk in chunks:
         per_chat[chunk.chat_id].append(chunk)
-    chats = probed_chats(per_chat)
+    chats = sorted(per_chat, key=_shuffled)[:PROBED_CHATS]
     columns = [sorted(per_chat[chat], key=lambda chunk: _shuffled(chunk.chunk_id)) for chat in chats]
     in_turn = (chunk for chunk in chain.from_iterable(zip_longest(*columns)) if chunk is not None)
     asked = (Probe(chunk.chat_id, question_of(chunk.text), chunk.chunk_id) for chunk in in_turn)
     return list(islice((probe for probe in asked if probe.question), PROBES))
-
-
-def probed_chats(chats: Iterable[str]) -> list[str]:
-    """Those of them that questions come from; the same chats always give the same ones."""
-    return sorted(chats, key=_shuffled)[:PROBED_CHATS]
 
 
 def sampled(first: Iterable[str], chats: Collection[str], run: int, count: int) -> list[str]:

@@ -239,8 +239,6 @@ class Receiver:
 class ReaderDied(ReleaseRefused):
     """The release crashes its reader, so it must not be opened."""
 
-    exit_code = ReleaseRefused.exit_code
-
 
 def run_trial(release: Path, current: Path | None, *, accept: bool = False, proven: bool = False) -> dict[str, Any]:
     """Open the release and search it in a separate process, which may crash (a damaged index can cause a segmentation fault).

@@ -36,8 +36,6 @@ log = structlog.get_logger()
 class Shrinks(ReleaseRefused):
     """A chat has fewer turns than in the current release."""
 
-    exit_code = ReleaseRefused.exit_code
-
 
 def switch(settings: Settings, memory_dir: Path, run: int, token: int, client: Redis) -> tuple[int | None, str | None]:
     """Point `current` at the release of this run. The caller holds the lock of the directory.

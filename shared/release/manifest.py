@@ -66,8 +66,6 @@ _proven: dict[tuple[int, int], _Proven] = {}
 class OlderFormat(ReleaseRefused):
     """The manifest is intact, but of a format before this one: the next night builds a release without it."""
 
-    exit_code = ReleaseRefused.exit_code
-
 
 @dataclass(frozen=True)
 class Manifest:

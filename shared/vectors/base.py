@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -117,28 +117,6 @@ class Builder(Protocol):
         `scratch` is a directory that does not exist yet, for builders that need a copy. ReleaseRefused if something is missing or extra,
         StorageError if a file is damaged.
         """
-        ...
-
-
-class ServedBuilder(Builder, Protocol):
-    """The builder of an index on a server, where each release has its own, named index; `place` is a small file with that name.
-
-    Readers use the name in their release, so switching `current` also switches the index. The alias follows, for other programs.
-    """
-
-    def follow(self, place: Path) -> None:
-        """Point the alias at the index of this release, in one step."""
-        ...
-
-    def left_over(self, named: Collection[str], newest: int | None = None) -> list[str]:
-        """The names of the indexes of ours that are not among these, of runs up to `newest` (a later night may be building one now).
-
-        Also one that the alias still leads to: no reader of ours goes by that.
-        """
-        ...
-
-    def sweep(self, named: Collection[str]) -> list[str]:
-        """Remove those; returns the names of the removed ones."""
         ...
 
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 import re
 import secrets
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
 import orjson
 
@@ -23,9 +23,10 @@ from shared.config.kinds import place_of, served
 from shared.config.settings import Settings
 from shared.errors import HmemError, IndexServerUnavailable, ReleaseRefused
 from shared.release.manifest import prove_file, read_manifest
+from shared.release.parts import Earlier
 from shared.system.files import write_atomic
-from shared.vectors.base import ServedBuilder
-from shared.vectors.registry import served_builder_of
+from shared.vectors.base import Builder, Checked, Corpus
+from shared.vectors.registry import builder_of
 from shared.vectors.searching import AskingBackend
 
 if TYPE_CHECKING:
@@ -59,11 +60,6 @@ def is_ours(name: str, index_name: str) -> bool:
     return prefix == index_name and run.isdecimal() and bool(re.fullmatch(r"[0-9a-f]{8}", token))
 
 
-def is_left_over(name: str, index_name: str, named: Collection[str], newest: int | None) -> bool:
-    """Whether it is one of our indexes that no release names, and of a run up to `newest`."""
-    return is_ours(name, index_name) and name not in named and (newest is None or int(name.rsplit("-", 2)[1]) <= newest)
-
-
 def write_served(place: Path, served: Served) -> None:
     write_atomic(place, orjson.dumps(asdict(served), option=orjson.OPT_INDENT_2) + b"\n")
 
@@ -81,6 +77,61 @@ def served_names(release: Path) -> list[str]:
     """The names of a release's indexes on servers."""
     places = (release / place_of(name) for name in served())
     return [read_served(place).name for place in places if place.is_file()]
+
+
+class ServedBuilder(Builder):
+    """The builder of an index on a server, where each release has its own, named index; `place` is a small file with that name.
+
+    Readers use the name in their release, so switching `current` also switches the index. The alias follows, for other programs.
+    """
+
+    def __init__(self, settings: Settings, run: int) -> None:
+        self._settings, self._run = settings, run
+
+    def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:  # noqa: ARG002 - it is on the server
+        served = Served(new_name(self._settings.index_name, self._run), len(corpus), corpus.dimensions)
+        self._put(served, corpus)
+        write_served(place, served)
+
+    def check(self, place: Path, scratch: Path, corpus: Corpus, earlier: Earlier | None = None) -> Checked:  # noqa: ARG002
+        served = read_served(place)
+        if (served.vectors, served.dimensions) != (len(corpus), corpus.dimensions):
+            raise ReleaseRefused(f"{place} was written for other vectors than these. Run the night again.")
+        return Checked(corpus.sizes(), self._compare(served, corpus))
+
+    @abstractmethod
+    def follow(self, place: Path) -> None:
+        """Point the alias at the index of this release, in one step."""
+
+    def left_over(self, named: Collection[str], newest: int | None = None) -> list[str]:
+        """The names of the indexes of ours that are not among these, of runs up to `newest` (a later night may be building one now).
+
+        Also one that the alias still leads to: no reader of ours goes by that.
+        """
+        ours = (name for name in self._names() if is_ours(name, self._settings.index_name) and name not in named)
+        return sorted(name for name in ours if newest is None or int(name.rsplit("-", 2)[1]) <= newest)
+
+    def sweep(self, named: Collection[str]) -> list[str]:
+        """Remove those; returns the names of the removed ones."""
+        gone = self.left_over(named)
+        self._remove(gone)
+        return gone
+
+    @abstractmethod
+    def _put(self, served: Served, corpus: Corpus) -> None:
+        """Write the index."""
+
+    @abstractmethod
+    def _compare(self, served: Served, corpus: Corpus) -> int:
+        """As `check` of `Builder`: how many of the probed vectors are stored but not reached by a search."""
+
+    @abstractmethod
+    def _names(self) -> Iterable[str]:
+        """Of all indexes on the server, of whomever."""
+
+    @abstractmethod
+    def _remove(self, gone: Sequence[str]) -> None:
+        """Remove these indexes."""
 
 
 class ServedBackend(AskingBackend):
@@ -173,6 +224,6 @@ def named_in(releases: Sequence[Path]) -> list[str]:
 
 def builder_on(settings: Settings, server: str) -> ServedBuilder:
     """What knows and removes our indexes there; HmemError if the server does not answer."""
-    builder = served_builder_of(server, settings, 0)
+    builder = cast(ServedBuilder, builder_of(server, settings, 0))
     builder.refuse_unless_usable()
     return builder

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import cast
 
 from shared.config.kinds import indexes
 from shared.config.settings import Settings
 from shared.release.manifest import Manifest
-from shared.vectors.base import Builder, MemoryBackend, NullBackend, ServedBuilder, VectorIndex
+from shared.vectors.base import Builder, MemoryBackend, NullBackend, VectorIndex
 
 
 def builder_of(name: str, settings: Settings, run: int) -> Builder:
     """The builder of one of the indexes, for the release of this run."""
     return _index(name).builder(settings, run)
-
-
-def served_builder_of(name: str, settings: Settings, run: int) -> ServedBuilder:
-    """The same, of one on a server."""
-    return cast(ServedBuilder, builder_of(name, settings, run))
 
 
 def backend_of(settings: Settings, path: Path, manifest: Manifest) -> MemoryBackend:

@@ -18,7 +18,8 @@ from shared.embedding.open import open_embedder
 from shared.errors import HmemError, IndexServerUnavailable, ReleaseRefused, SettingsError
 from shared.release.manifest import Manifest, current_release, read_manifest
 from shared.vectors.base import how_to_install
-from shared.vectors.registry import backend_of, misfit, served_builder_of
+from shared.vectors.on_server import builder_on
+from shared.vectors.registry import backend_of, misfit
 from shared.vectors.searching import AskingBackend
 from shared.wire import keys
 
@@ -112,7 +113,7 @@ def _may_lose_vectors(settings: Settings, name: str) -> Finding | None:
     if name not in served():
         return None
     try:
-        served_builder_of(name, settings, 0).refuse_unless_usable()
+        builder_on(settings, name)
     except HmemError as error:
         why, _, fix = str(error).partition(". ")
         return problem(error.exit_code, f"The {name} index answers, but a night would refuse its server. {why}.", fix)

@@ -22,11 +22,10 @@ import orjson
 from nightly.archive.catalog import Catalog
 from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.media.places import clear_arriving, is_intact, is_there, kept_paths, path_of, put
-from nightly.archive.segments import RawRecord, turn_of
+from nightly.archive.segments import RawRecord, readable_turn
 from nightly.night.folder import Night
 from shared.errors import LedgerMismatch
 from shared.system.files import atomic_writer
-from shared.turns.records import RecordRefused, Turn
 from shared.wire import keys
 from shared.wire.media.kept import WaitingFile
 
@@ -140,7 +139,7 @@ class MediaBringer:
         """Note what tonight's turns say is kept, and is nowhere; the number of files that by day could not be kept."""
         not_kept = 0
         for record in exported:
-            if b'"kept"' not in record.value or (turn := _turn(record)) is None:
+            if b'"kept"' not in record.value or (turn := readable_turn(record)) is None:
                 continue
             not_kept += sum(one.kept is False for one in turn.media)
             if self._catalog.has_version(turn.turn_id):  # else it is forgotten
@@ -156,13 +155,6 @@ def _reaches(tombstone: Any, one: WaitingFile) -> bool:
 def _read(path: Path) -> Iterator[WaitingFile]:
     with suppress(FileNotFoundError), path.open("rb") as lines:
         yield from (WaitingFile(**orjson.loads(line)) for line in lines)
-
-
-def _turn(record: RawRecord) -> Turn | None:
-    try:
-        return turn_of(record)
-    except RecordRefused:
-        return None
 
 
 def _sha1(content: bytes) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -28,11 +28,10 @@ from shared.config.settings import Settings
 from shared.embedding.models import EmbeddingIdentity
 from shared.errors import IndexServerUnavailable, ReleaseRefused, SettingsError
 from shared.ranking.question import Match
-from shared.release.parts import Earlier
 from shared.turns.message_origin import is_group
 from shared.vectors import on_server
-from shared.vectors.base import Checked, Corpus, VectorIndex, refuse_without_library
-from shared.vectors.on_server import Served, ServedBackend, is_left_over, read_served
+from shared.vectors.base import Corpus, VectorIndex, refuse_without_library
+from shared.vectors.on_server import Served, ServedBackend, ServedBuilder, read_served
 from shared.vectors.qdrant.server import NoAnswer, SharedClient, answered, client_of, patiently
 from shared.vectors.qdrant.settings import QdrantSettings
 
@@ -151,15 +150,12 @@ def _of_chat(chat_id: str) -> models.Filter:
     return models.Filter(must=[models.FieldCondition(key="chat_id", match=models.MatchValue(value=chat_id))])
 
 
-class QdrantBuilder:
+class QdrantBuilder(ServedBuilder):
     """Builds the collection of one release, always whole: Qdrant cannot copy one within a server, and what it had deleted it would carry along.
 
     So each night sends every vector: of 384 dimensions about 8 KB, 0.8 GB for 100,000. An attempt that fails leaves a collection that no
     release names; `sweep` removes it.
     """
-
-    def __init__(self, settings: Settings, run: int) -> None:
-        self._settings, self._run = settings, run
 
     def refuse_unless_usable(self) -> None:
         refuse_without_library("qdrant")
@@ -173,19 +169,14 @@ class QdrantBuilder:
     def version(self) -> str:
         return f"qdrant, layout {LAYOUT}"
 
-    def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:  # noqa: ARG002 - see the class
-        served = Served(on_server.new_name(self._settings.index_name, self._run), len(corpus), corpus.dimensions)
+    def _put(self, served: Served, corpus: Corpus) -> None:
         with _night(self._settings, on_server.NIGHT_SECONDS) as client:
             ensure(client, served.name, served.dimensions)
             for batch in _batches(corpus):
                 patiently(partial(client.upsert, served.name, batch, wait=True))
-        on_server.write_served(place, served)
 
-    def check(self, place: Path, scratch: Path, corpus: Corpus, earlier: Earlier | None = None) -> Checked:  # noqa: ARG002
-        """As in `Builder`. HNSW is approximate: one in twenty of those asked may be missed by a search if it is stored, as with Chroma."""
-        served = read_served(place)
-        if (served.vectors, served.dimensions) != (len(corpus), corpus.dimensions):
-            raise ReleaseRefused(f"{place} was written for other vectors than these. Run the night again.")
+    def _compare(self, served: Served, corpus: Corpus) -> int:
+        """HNSW is approximate: one in twenty of those asked may be missed by a search if it is stored, as with Chroma."""
         with _night(self._settings, on_server.NIGHT_SECONDS) as client:
             _wait_until_indexed(client, served)
             unreached = sum(_Chat.of(served.name, corpus, chat_id).check(client) for chat_id in corpus.chats)
@@ -194,7 +185,7 @@ class QdrantBuilder:
             raise ReleaseRefused(
                 f"The Qdrant collection {served.name} holds {total} vectors, {len(corpus)} were given to it. Run the night again."
             )
-        return Checked({chat: len(ids) for chat, (ids, _) in corpus.chats.items()}, unreached)
+        return unreached
 
     def follow(self, place: Path) -> None:
         """Deleting an alias that is not there is no error to Qdrant, and both steps are one request: nobody finds the name unused."""
@@ -206,17 +197,14 @@ class QdrantBuilder:
         with _night(self._settings, on_server.NIGHT_SECONDS) as client:
             patiently(lambda: client.update_collection_aliases([gone, made]))
 
-    def left_over(self, named: Collection[str], newest: int | None = None) -> list[str]:
+    def _names(self) -> list[str]:
         with _night(self._settings, on_server.NIGHT_SECONDS) as client:
-            names = [one.name for one in patiently(client.get_collections).collections]
-        return sorted(name for name in names if is_left_over(name, self._settings.index_name, named, newest))
+            return [one.name for one in patiently(client.get_collections).collections]
 
-    def sweep(self, named: Collection[str]) -> list[str]:
-        gone = self.left_over(named)
+    def _remove(self, gone: Sequence[str]) -> None:
         with _night(self._settings, on_server.NIGHT_SECONDS) as client:
             for name in gone:
                 patiently(partial(client.delete_collection, name))
-        return gone
 
 
 def _rows(corpus: Corpus) -> Iterator[Row]:

@@ -6,7 +6,7 @@ for the lookup has a deadline. The search is exact.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,18 +19,15 @@ from shared.config.settings import Settings
 from shared.embedding.models import EmbeddingIdentity
 from shared.errors import IndexServerUnavailable, ReleaseRefused, SettingsError
 from shared.ranking.question import Match
-from shared.release.parts import Earlier
-from shared.vectors.base import Checked, Corpus, VectorIndex
+from shared.vectors.base import Corpus, VectorIndex
 from shared.vectors.on_server import (
     DAY_SECONDS,
     NIGHT_SECONDS,
     Served,
     ServedBackend,
+    ServedBuilder,
     first_line,
-    is_left_over,
-    new_name,
     read_served,
-    write_served,
 )
 from shared.vectors.redis import sets
 from shared.vectors.redis.settings import RedisVectorSettings
@@ -122,11 +119,8 @@ class RedisBackend(ServedBackend):
             client.close()
 
 
-class RedisBuilder:
+class RedisBuilder(ServedBuilder):
     """Builds the sets of a release beside those of the others; `sweep` removes a release that is not used, and what a dead attempt left."""
-
-    def __init__(self, settings: Settings, run: int) -> None:
-        self._settings, self._run = settings, run
 
     def refuse_unless_usable(self) -> None:
         with self._client(DAY_SECONDS) as client:
@@ -135,17 +129,12 @@ class RedisBuilder:
     def version(self) -> str:
         return f"redis, layout {sets.LAYOUT}"
 
-    def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:  # noqa: ARG002 - the server knows
-        served = Served(new_name(self._settings.index_name, self._run), len(corpus), corpus.dimensions)
+    def _put(self, served: Served, corpus: Corpus) -> None:
         with self._client(NIGHT_SECONDS) as client:
             sets.put(client, served, corpus)
-        write_served(place, served)
 
-    def check(self, place: Path, scratch: Path, corpus: Corpus, earlier: Earlier | None = None) -> Checked:  # noqa: ARG002
-        """As in `Builder`: the vectors of all parts are compared with those given."""
-        served = read_served(place)
-        if (served.vectors, served.dimensions) != (len(corpus), corpus.dimensions):
-            raise ReleaseRefused(f"{place} was written for other vectors than these. Run the night again.")
+    def _compare(self, served: Served, corpus: Corpus) -> int:
+        """The vectors of all parts are compared with those given; a search reaches all."""
         with self._client(NIGHT_SECONDS) as client:
             if sets.patiently(partial(sets.state, client, served.name)) != sets.totals(served):
                 raise ReleaseRefused(f"Redis has no vectors {served.name}. Run the night again.")
@@ -154,7 +143,7 @@ class RedisBuilder:
                 raise ReleaseRefused("Redis lists other chats than it was given. Run the night again.")
             for chat_id, parts in listed.items():
                 _check_chat(client, chat_id, parts, corpus)
-        return Checked(corpus.sizes())
+        return 0
 
     def follow(self, place: Path) -> None:
         name = read_served(place).name
@@ -162,16 +151,13 @@ class RedisBuilder:
             if not sets.patiently(partial(sets.follow, client, self._settings.index_name, name)):
                 raise ReleaseRefused(f"Redis has no vectors {name}. Run the night again.")
 
-    def left_over(self, named: Collection[str], newest: int | None = None) -> list[str]:
-        ours = self._settings.index_name
+    def _names(self) -> list[str]:
         with self._client(NIGHT_SECONDS) as client:
-            return [name for name in sets.releases(client) if is_left_over(name, ours, named, newest)]
+            return sets.releases(client)
 
-    def sweep(self, named: Collection[str]) -> list[str]:
-        gone = self.left_over(named)
+    def _remove(self, gone: Sequence[str]) -> None:
         with self._client(NIGHT_SECONDS) as client:
             sets.remove(client, gone, self._settings.index_name)
-        return gone
 
     @contextmanager
     def _client(self, seconds: float) -> Iterator[redis.Redis]:

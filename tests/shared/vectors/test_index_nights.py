@@ -11,8 +11,7 @@ import pytest
 from shared.config.kinds import place_of, served
 from shared.config.settings import Settings
 from shared.errors import IndexServerUnavailable
-from shared.vectors.on_server import read_served
-from shared.vectors.registry import served_builder_of
+from shared.vectors.on_server import builder_on, read_served
 from tests.support.night.index_world import settings_for
 from tests.support.world import World
 
@@ -37,7 +36,7 @@ class Indexed:
 
     def on_server(self) -> list[str]:
         """Every index of ours."""
-        return served_builder_of(self.name, self.world.settings(**self._own()), 0).left_over([])
+        return builder_on(self.world.settings(**self._own()), self.name).left_over([])
 
     def _own(self) -> dict[str, str]:
         return {key.lower(): value for key, value in self.variables.items()}
@@ -119,9 +118,9 @@ def test_what_was_forgotten_goes_under_every_name_that_was_used(world: World) ->
         world.say("t3", "and she sells honey")
         other = settings.model_copy(update={"index_name": f"{settings.index_name}-2"})
         world.command("hmem-night", "run", INDEX_NAME=other.index_name)
-        assert len(indexed.on_server()) == len(served_builder_of("redis", other, 0).left_over([])) == 1
+        assert len(indexed.on_server()) == len(builder_on(other, "redis").left_over([])) == 1
         assert ": complete." in world.command("hmem", "forget", "--chat=77", "--yes").stdout
-        assert served_builder_of("redis", other, 0).left_over([]) == []
+        assert builder_on(other, "redis").left_over([]) == []
         assert len(indexed.on_server()) == 1
         world.say("t4", "but not at night")
         gone = world.command(

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from nightly.archive import chat_chunks
 from nightly.backfill.rebuild import rebuild_archive
 from nightly.index import build
 from nightly.night import workers
@@ -23,7 +22,7 @@ def make_nights_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "FEWEST_FOR_PROCESSES", 1)
     monkeypatch.setattr(workers, "FEWEST_FOR_CLUSTER", 1)
     monkeypatch.setattr(build, "LEAST_CHUNKS", 1)
-    monkeypatch.setattr(chat_chunks, "TASK_BYTES", 500)
+    monkeypatch.setattr(workers, "TASK_BYTES", 500)
     monkeypatch.setattr(embed, "BATCH_TEXTS", 4)
 
 

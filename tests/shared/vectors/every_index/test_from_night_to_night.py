@@ -15,7 +15,7 @@ from shared.release.manifest import list_files
 from shared.search.recall import OpenRelease
 from shared.search.types import HiddenTurns, Query
 from shared.system.files import sha256_file
-from shared.vectors.registry import served_builder_of
+from shared.vectors.on_server import builder_on
 from tests.support.night.index_world import SAID, MadeUp, earlier_of, ids, make_release, notes, opened
 
 
@@ -103,4 +103,4 @@ def test_a_switch_and_a_way_back_while_questions_are_asked(
 
 def _follow(settings: Settings, name: str, release: Path) -> None:
     if name in served():
-        served_builder_of(name, settings, 0).follow(release / place_of(name))
+        builder_on(settings, name).follow(release / place_of(name))

@@ -12,16 +12,15 @@ from shared.config.kinds import place_of
 from shared.config.settings import Settings
 from shared.errors import IndexServerUnavailable
 from shared.vectors import on_server
-from shared.vectors.on_server import served_names
+from shared.vectors.on_server import builder_on, served_names
 from shared.vectors.redis import index as redis_index
-from shared.vectors.registry import served_builder_of
 from tests.support.night.index_world import SAID, MadeUp, ids, make_release, opened
 
 
 def test_what_no_release_names_is_swept_away(tmp_path: Path, server: tuple[str, Settings], embedder: MadeUp) -> None:
     name, settings = server
     first, second, third = (make_release(settings, tmp_path, [name], SAID, run=run) for run in (1, 2, 3))
-    builder = served_builder_of(name, settings, 3)
+    builder = builder_on(settings, name)
     builder.follow(second / place_of(name))
     assert builder.left_over([], newest=1) == served_names(first), "a later night may be building one"
     left = sorted([*served_names(first), *served_names(second)])
@@ -40,10 +39,10 @@ def test_another_installation_on_the_same_server_is_left_alone(
     name, ours = server
     theirs = ours.model_copy(update={"index_name": f"{ours.index_name}-2"})
     release = make_release(theirs, tmp_path, [name], SAID)
-    assert served_builder_of(name, ours, 1).sweep([]) == []
+    assert builder_on(ours, name).sweep([]) == []
     with closing(opened(theirs, release, name)) as found:
         assert found.is_available(), found.why_not
-    assert served_builder_of(name, theirs, 1).sweep([]) == served_names(release)
+    assert builder_on(theirs, name).sweep([]) == served_names(release)
 
 
 @pytest.mark.slow
@@ -64,8 +63,8 @@ def test_a_server_that_is_away_costs_the_vectors_and_no_time(
             assert found.search("note 3 of 1", "1", 1) == []
             found.close()
             with pytest.raises(IndexServerUnavailable, match=r"does not answer|is not available"):
-                served_builder_of(name, away, 2).refuse_unless_usable()
-    served_builder_of(name, settings, 2).sweep([])
+                builder_on(away, name)
+    builder_on(settings, name).sweep([])
 
 
 def _at(settings: Settings, port: int) -> Settings:

@@ -12,7 +12,8 @@ from shared.config.settings import load_settings
 from shared.errors import SettingsError
 from shared.release.manifest import Manifest
 from shared.vectors.base import NullBackend
-from shared.vectors.registry import backend_of, builder_of, served_builder_of
+from shared.vectors.on_server import builder_on
+from shared.vectors.registry import backend_of, builder_of
 from shared.vectors.searching import AskingBackend
 from tests.support.night.index_world import IDENTITY, MadeUp, make_release, notes, opened, settings_for
 from tests.support.world import World
@@ -87,4 +88,4 @@ def test_a_host_without_the_library_says_what_to_install(
         assert f"scripts/setup --with {index}" in (found.why_not or "")
         if index in served():
             monkeypatch.undo()
-            served_builder_of(index, settings, 1).sweep([])
+            builder_on(settings, index).sweep([])
