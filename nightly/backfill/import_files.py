@@ -212,7 +212,7 @@ def _reading(
             f"An export of {request.source} names no chat of the bot's. Name the chat that it belongs to with --chat ID; nothing was imported."
         )
     files = files_of(request.paths, format_.pattern)
-    read = format_.reader(Source(files, request.wanted, settings, request.options))
+    read = format_.reading(Source(files, request.wanted, settings, request.options))
     sizes = [path.stat().st_size if path.is_file() else 0 for path in files]
     what = f"{len(files)} files" if len(files) > 1 else files[0].name
     for unit, path in enumerate(files):

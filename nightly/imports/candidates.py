@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -99,6 +100,20 @@ def turn_candidate(source: str, unit: int, turn: Turn) -> Candidate:
 def made_up_id(prefix: str, *parts: object) -> str:
     """A task id that depends on these parts only: the same words of the same time get the same id from every file."""
     return f"{prefix}-{hashlib.sha256(dumps([*map(str, parts)])).hexdigest()[:32]}"
+
+
+class MadeUpIds:
+    """Task ids of what its program gives none: of equal ones the second has another id than the first, the same in a repeated or longer export."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix, self._equal = prefix, Counter[str]()
+
+    def next(self, *parts: object) -> str:
+        """`parts`: what tells it."""
+        first = made_up_id(self._prefix, *parts)
+        self._equal[first] += 1
+        number = self._equal[first]
+        return first if number == 1 else made_up_id(self._prefix, *parts, number)
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,20 @@ class ImportFormat:
     options: tuple[str, ...] = ()
     of_a_chat: bool = False
 
+    def reading(self, source: Source) -> Reader:
+        """Its reader, with a note on a file that holds nothing."""
+        read = self.reader(source)
+
+        def whole(path: Path, unit: int) -> Iterator[ReadCandidate]:
+            some, done = False, 0
+            for one in read(path, unit):
+                some, done = some or bool(one.candidate or one.left_out or one.unreadable), one.done
+                yield one
+            if not some:
+                yield ReadCandidate(done, note=f"{path} holds no message and no fact")
+
+        return whole
+
 
 def file_by_file(read: Callable[[Path, int, Source], Iterator[ReadCandidate]]) -> Callable[[Source], Reader]:
     """For a reader that needs to know nothing of the other files."""

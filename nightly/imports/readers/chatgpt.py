@@ -51,7 +51,7 @@ def _members(conversation: Conversation, stream: JsonStream, name: str, event: s
     if name == "mapping" and event == "start_map":
         conversation.messages = True
         for node, begun, inner in stream.members():
-            yield _node(node, stream.value(begun, inner))
+            yield _node(conversation, node, stream.value(begun, inner))
         return
     whole = stream.value(event, value)
     if name in ("conversation_id", "id"):
@@ -65,9 +65,11 @@ def _members(conversation: Conversation, stream: JsonStream, name: str, event: s
         conversation.leaf = identity_of(whole)
 
 
-def _node(name: str, value: Any) -> Node:
+def _node(conversation: Conversation, name: str, value: Any) -> Node:
     node = object_of(value)
-    message = node.get("message")
+    message = node.get("message", ...)
+    if not isinstance(message, dict | None):
+        conversation.refused.append("a node of the mapping has no message, not even an empty one")
     return Node(name, identity_of(node.get("parent")), _content(message) if isinstance(message, dict) else None)
 
 
@@ -76,7 +78,8 @@ def _content(message: dict[str, Any]) -> ShownMessage | str | None:
     role = str(author.get("role"))
     text = _text(content)
     if role not in _ROLES:
-        return f"of the role {role}, not said by anybody" if role in ("system", "tool") and text.strip() else None
+        role = role if role in ("system", "tool") else "of another name"
+        return f"of the role {role}, not said by anybody" if text.strip() else None
     if any(metadata.get(name) for name in _HIDDEN):
         return "hidden by ChatGPT" if text.strip() else None
     if content.get("content_type") in _INTERNAL or message.get("channel") == "analysis":
@@ -84,7 +87,7 @@ def _content(message: dict[str, Any]) -> ShownMessage | str | None:
     if role == "assistant" and message.get("recipient") not in (None, "all"):
         return "a call of a tool"
     if not text.strip():
-        return "without text (media)" if _attachment(content, metadata) else None
+        return "without text (media)"
     return ShownMessage(
         "user" if role == "user" else "asst", text, _time(message.get("create_time")), _attachment(content, metadata)
     )

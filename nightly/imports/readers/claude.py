@@ -8,9 +8,9 @@ Times are ISO 8601. Anthropic documents the export, not its fields. They are rea
 github.com/Sinity/polylogue (docs/providers/claude-ai.md), github.com/TomzxCode/llm-conversations-viewer (docs/formats.md).
 
 Of a message its text blocks count, or `text` where it has no blocks at all; thoughts and calls of tools are left out, and so is what `text` has in
-their place. What Claude read out of an attached file
-follows the message's text under the file's name: a long paste has no other place. `parent_message_uuid` is not in every export; where it is, the
-conversation is the branch of `current_leaf_message_uuid`, or of the last message.
+their place. What Claude read out of an attached file follows the message's text under the file's name: a long paste has no other place.
+`parent_message_uuid` is not in every export; where it is, the conversation is the branch of `current_leaf_message_uuid`, or of the last message.
+Nor is `uuid`: then a message is told by its time, its side and its words, and a conversation by when it began.
 """
 
 from __future__ import annotations
@@ -66,10 +66,8 @@ def _node(conversation: Conversation, number: int, value: Any, before: str | Non
     if not isinstance(value, dict):
         conversation.refused.append(f"message {number} is not a JSON object")
         return None
-    identity = identity_of(value.get("uuid"))
-    if identity is None:
-        conversation.refused.append(f"message {number} has no uuid")
-        return None
+    told = (value.get("created_at"), value.get("sender"), _text(value))
+    identity = identity_of(value.get("uuid")) or conversation.ids.next(*told)
     parent = identity_of(value.get("parent_message_uuid")) if "parent_message_uuid" in value else before
     return Node(identity, parent, _content(value))
 

@@ -9,7 +9,6 @@ Of messengers: messages without ids, by names.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from typing import Any, Literal
 
 from cachetools import LRUCache
 
-from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, read_turn
+from nightly.imports.candidates import MadeUpIds, ReadCandidate, Wanted, made_up_id, read_turn
 from nightly.imports.containers.members import Member, MemberStream
 from nightly.imports.containers.opening import opened_export
 from nightly.imports.formats import Source
@@ -67,6 +66,7 @@ class Conversation:
     messages: bool = False
     refused: list[str] = field(default_factory=list)
     nodes: dict[str, Node] = field(default_factory=dict)
+    ids: MadeUpIds = field(default_factory=lambda: MadeUpIds("message"))  # of messages that have none
 
     def branch(self) -> list[Node]:
         """The branch that was shown; without a leaf that is known, the one that ends with the last message."""
@@ -139,7 +139,8 @@ class _Reading:
         else:
             for name, begun, value in stream.members():
                 for node in self._assistant.members(conversation, stream, name, begun, value):
-                    conversation.nodes.pop(node.node, None)  # of several by one id the last one counts
+                    if (earlier := conversation.nodes.pop(node.node, None)) and earlier.content:
+                        conversation.refused.append("a message has the id of a later one, which counts")
                     conversation.nodes[node.node] = node
                     content.progress()
                 content.progress()
@@ -174,7 +175,8 @@ class _Reading:
             if at is None:
                 yield ReadCandidate(done, unreadable="it has no valid time", place=where)
                 continue
-            own = made_up_id(self._assistant.prefix, self._wanted.chat, conversation.identity, node.node)
+            whole = conversation.identity or conversation.began
+            own = made_up_id(self._assistant.prefix, self._wanted.chat, whole, node.node)
             question, asked = (None, own) if said.role == "user" else (asked, None)
             turn = self._turn(own, question, said, at, conversation.title)
             yield read_turn(self._wanted, done, where, self._assistant.source, self._unit, turn)
@@ -213,19 +215,17 @@ class Messenger:
     unit: int
     wanted: Wanted
     bot: str | None
-    _hours: LRUCache[int, Counter[str]] = field(default_factory=lambda: LRUCache(8))
+    _hours: LRUCache[int, MadeUpIds] = field(default_factory=lambda: LRUCache(8))
 
     def read(
         self, done: int, place: str, sender: str, text: str, at: float, clock: object, **origin: dict[str, Any] | None
     ) -> ReadCandidate:
         """`clock`: its time as far as every export has it; `origin`: as Origin takes it."""
-        same = (self.wanted.chat, clock, " ".join(text.split()))
-        counts, equal = self._hours.setdefault(int(at // 3600), Counter()), made_up_id(self.source, *same)
-        counts[equal] += 1
+        ids = self._hours.setdefault(int(at // 3600), MadeUpIds(self.source))
         by_bot = self.bot is not None and plain(sender) == plain(self.bot)
         try:
             turn = Turn(
-                made_up_id(self.source, *same, counts[equal]),
+                ids.next(self.wanted.chat, clock, " ".join(text.split())),
                 "asst" if by_bot else "user",
                 self.wanted.chat or "",
                 text.strip(),

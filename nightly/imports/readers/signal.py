@@ -9,6 +9,8 @@ texts there:
     {"chatItem": {"chatId", "authorId", "dateSent": "1700000000000", "incoming" or "outgoing": {}, "standardMessage": {"text": {"body"},
         "quote": {"authorId", "text": {"body"}}, "attachments": [{"pointer": {"contentType", "fileName"}}]}}}
 
+A person who is mentioned is U+FFFC in a body, and in its `bodyRanges` ([{"start", "length", "mentionAci"}], in units of UTF-16).
+
 **sigexport** (github.com/carderne/signal-export, which reads Signal Desktop): a directory for each chat, with `data.json`, a line for each message
 ({"date", "sender", "body", "quote", "attachments": [{"name"}], ...}). Its times are local, taken as those of CHAT_TIMEZONE, unless they name their
 zone.
@@ -52,6 +54,12 @@ _KINDS = {
     "self": "notes to oneself", "contact": "a person", "group": "a group", "distributionList": "a list for stories", "releaseNotes": "news of Signal",
     "callLink": "a call link",
 }  # fmt: skip
+#: What a line of Signal's own export is, by the name of its field; the first one is of the backup itself.
+_FRAMES = frozenset(
+    ("backupTimeMs", "account", "recipient", "chat", "stickerPack", "adHocCall", "notificationProfile", "chatFolder")
+)
+#: What stands in a text for a person.
+_MENTION = "\ufffc"
 #: Chats that are listed where one must be chosen.
 _SHOWN_CHATS = 20
 
@@ -93,6 +101,7 @@ class _Account:
     names: dict[str, str] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
     chats: dict[str, str] = field(default_factory=dict)
+    mentioned: dict[str, str] = field(default_factory=dict)  # names by ACI, by which a mention tells a person
     me: str | None = None
     own_name: str = "Me"
 
@@ -106,13 +115,15 @@ class _Account:
             self._recipient(recipient)
         elif chat and len(self.chats) < _MOST_PEOPLE:
             self.chats[str(chat.get("id"))] = str(chat.get("recipientId"))
-        return None, None
+        return None, None if _FRAMES & record.keys() else "it is no frame of Signal's that is known"
 
     def _recipient(self, recipient: dict[str, Any]) -> None:
         identity, contact = str(recipient.get("id")), object_of(recipient.get("contact"))
         title = object_of(object_of(object_of(recipient.get("group")).get("snapshot")).get("title")).get("title")
         self.names[identity] = _name_of(contact) or (title if isinstance(title, str) else "")
         self.kinds[identity] = next((kind for name, kind in _KINDS.items() if name in recipient), "of another kind")
+        if isinstance(contact.get("aci"), str):
+            self.mentioned[contact["aci"]] = self.names[identity]
         if "self" in recipient:
             self.me, self.names[identity] = identity, _OWN_NOTES
 
@@ -124,8 +135,8 @@ class _Account:
 
     def _message(self, item: dict[str, Any]) -> _Read:
         message, author = object_of(item.get("standardMessage")), str(item.get("authorId"))
-        body = object_of(message.get("text")).get("body")
-        if not isinstance(body, str) or not body.strip():
+        body = self._words(message.get("text"))
+        if not body.strip():
             return "without text (media, a call, a notice)", None
         try:
             at = timestamp_of(int(str(item.get("dateSent"))) / 1000)
@@ -138,9 +149,25 @@ class _Account:
     def _quote(self, message: dict[str, Any]) -> dict[str, Any] | None:
         quote = object_of(message.get("quote"))
         author = str(quote.get("authorId"))
-        text = object_of(quote.get("text")).get("body")
         name = self.own_name if author == self.me else self.names.get(author, "")
-        return {"text": text, "from": name} if isinstance(text, str) else None
+        words = self._words(quote.get("text"))
+        return {"text": words, "from": name} if words else None
+
+    def _words(self, text: object) -> str:
+        """Those of a text, with `@Name` for each mention. Of the owner's own ACI nothing in the export speaks, so whom nobody knows by it is he."""
+        body, ranges = (object_of(text).get(name) for name in ("body", "bodyRanges"))
+        first, *others = body.split(_MENTION) if isinstance(body, str) else [""]
+        people = {
+            str(one.get("start", 0)): str(one["mentionAci"])
+            for one in map(object_of, list_of(ranges))
+            if "mentionAci" in one
+        }
+        words, place = [first], _units(first)
+        for part in others:
+            person = people.get(str(place))
+            words += [_MENTION if person is None else f"@{self.mentioned.get(person, self.own_name)}", part]
+            place += 1 + _units(part)
+        return "".join(words)
 
 
 def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
@@ -234,6 +261,11 @@ def _json(line: str | None, account: _Account, chat: _Chat, zone: ZoneInfo) -> _
     names = [object_of(one).get("name") for one in list_of(record.get("attachments"))]
     attachment = next(({"kind": "document", "name": name} for name in names if isinstance(name, str)), None)
     return _Message(chat, sender if isinstance(sender, str) else "", body, at, quoted, attachment)
+
+
+def _units(text: str) -> int:
+    """Its length in UTF-16."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _moment(written: str, zone: ZoneInfo) -> float:

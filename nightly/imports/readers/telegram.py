@@ -75,9 +75,10 @@ class EarlierMessages:
         self._connection.execute("DELETE FROM messages")
 
     def add(self, number: int, quote: dict[str, Any]) -> None:
-        """A message; of a further one by this id its words, while the question stays one."""
-        sql = "INSERT INTO messages (number, quote) VALUES (?,?) ON CONFLICT (number) DO UPDATE SET quote = excluded.quote"
-        self._connection.execute(sql, (str(number), dumps(quote)))
+        """RecordRefused if an earlier message has this id."""
+        sql = "INSERT OR IGNORE INTO messages (number, quote) VALUES (?,?)"
+        if not self._connection.execute(sql, (str(number), dumps(quote))).rowcount:
+            raise RecordRefused("an earlier message has its id")
 
     def quote(self, number: object) -> dict[str, Any] | None:
         if not isinstance(number, int):

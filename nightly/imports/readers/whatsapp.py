@@ -2,12 +2,15 @@
 
     Android   31/12/2023, 23:59 - Ann: text                iOS   [31.12.23, 23:59:07] Ann: text
               12/31/23, 11:59 PM - Ann: text                     [2023-12-31, 11:59:07 p.m.] ~ Ann: text
+    Copied from WhatsApp Web                                 [23:59, 31/12/2023] Ann: text
 
 WhatsApp documents that there is an export (faq.whatsapp.com, "How to export your chat history"), not its format, which follows the phone's language
 and region. It is read as public readers of it do: github.com/Pustur/whatsapp-chat-parser (src/parser.ts), github.com/lucasrodes/whatstk.
 
-A message goes on until the next line that begins with a date and a time. A line without `Name: ` is a notice of WhatsApp, and on iOS so is one whose
-text begins with a left-to-right mark. Dates are read in the order that fits nearly all of them and in which they go back least; where that is open,
+A message goes on until the next line that begins with a date and a time. A line without `Name: ` is a notice of WhatsApp, and on iOS so is one that
+begins with a left-to-right mark, dated or not; what stands ahead of the first message; what has the group's own name for a sender; and a line whose
+colon stands within a quote. What WhatsApp writes for a file, an edit or media is known by its form, in languages of which no phrases are known, too
+(media.py). Dates are read in the order that fits nearly all of them and in which they go back least; where that is open,
 the person must say it (--dates). Times are those of CHAT_TIMEZONE.
 
 Of an archive one text is read. Attachments keep the names that their senders gave them, so a file that may be one is never read.
@@ -31,11 +34,14 @@ from nightly.imports.formats import ImportFormat, Source, file_by_file
 from nightly.imports.readers.conversations import Messenger
 from nightly.imports.readers.whatsapp_text.dates import ORDERS, Dates, dates_of
 from nightly.imports.readers.whatsapp_text.lines import MARKS, Head, head_of
-from nightly.imports.readers.whatsapp_text.media import not_said, split_media
+from nightly.imports.readers.whatsapp_text.media import Marks, is_notice
 from shared.errors import InvalidInput
 from shared.hooks import hook
 
 SOURCE = "whatsapp"
+
+_NOTICE = "a notice of WhatsApp"
+_AHEAD = "ahead of the first message (a notice without a date, or the rest of a message that was cut off)"
 
 #: What iOS puts ahead of the names of attachments, so that none of them is a chat's: `00000012-notes.txt`.
 _IOS_ATTACHMENT = re.compile(r"\d{8}-")
@@ -61,14 +67,14 @@ class _Message:
 
 @dataclass
 class _Chat:
-    """One exported chat while it is read. `files`: names of its attachments."""
+    """One exported chat while it is read."""
 
     export: Export
     member: Member
     messenger: Messenger
     zone: ZoneInfo
     dates: Dates
-    files: frozenset[str]
+    marks: Marks
 
     def read(self) -> Iterator[ReadCandidate]:
         """In order, each message when the next one begins."""
@@ -80,10 +86,13 @@ class _Chat:
                 if message:
                     yield self._outcome(message, done)
                 message = _Message(head, number, [head.text], len(head.text))
-            elif message is not None:
+            elif message is None:
+                if line is None or line.strip(MARKS + " "):
+                    yield ReadCandidate(done, left_out=_AHEAD)
+            elif is_notice(line, message.head):
+                yield ReadCandidate(done, left_out=_NOTICE)
+            else:
                 message.add(line)
-            elif line is None or line.strip(MARKS + " "):
-                yield ReadCandidate(done, unreadable="it is no message of WhatsApp's export", place=self.place(number))
             done = self.export.done([self.member], 0, read)
         if message:
             yield self._outcome(message, done)
@@ -103,15 +112,15 @@ class _Chat:
             return ReadCandidate(
                 done, unreadable=f"the message is longer than {MOST_TEXT_BYTES >> 20} MiB", place=place
             )
-        if head.sender is None:
-            return ReadCandidate(done, left_out="a notice of WhatsApp")
+        if head.sender is None or self.marks.is_nobody(head):
+            return ReadCandidate(done, left_out=_NOTICE)
         text = "\n".join(message.parts)
-        if why_not := not_said(text, self.files, ios=head.ios):
+        if why_not := self.marks.not_said(text, ios=head.ios):
             return ReadCandidate(done, left_out=why_not)
         local = self.dates.moment(head)
         if local is None:
             return ReadCandidate(done, unreadable="its date or time is not valid", place=place)
-        said, attachment = split_media(text, self.files)
+        said, attachment = self.marks.split_media(text)
         at, minute = local.replace(tzinfo=self.zone).timestamp(), local.strftime("%Y-%m-%dT%H:%M")
         return self.messenger.read(done, place, head.sender, said, at, minute, attachment=attachment)
 
@@ -123,11 +132,12 @@ def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
         raise InvalidInput(f"--dates {dates} is no order. Write dmy, mdy or ymd.")
 
     def chat(member: Member, _: object) -> Iterator[ReadCandidate]:
-        order = dates_of(member, export.place(member), dates)
+        files = frozenset(one.base for one in export.members if one is not member)
+        marks = Marks(files, (export.path.stem, PurePosixPath(member.base).stem))
+        order = dates_of(member, export.place(member), dates, marks)
         for note in order.notes:
             yield ReadCandidate(0, note=note)
-        files = frozenset(one.base for one in export.members if one is not member)
-        yield from _Chat(export, member, messenger, source.zone, order, files).read()
+        yield from _Chat(export, member, messenger, source.zone, order, marks).read()
 
     with opened_export(path, source.zone) as export:
         yield from export.each([_chat_of(export)], chat)

@@ -12,13 +12,12 @@ and its number among equal turns, so the same block has the same id in every fil
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nightly.imports.candidates import BOM, ReadCandidate, Wanted, made_up_id, open_input, read_turn
+from nightly.imports.candidates import BOM, MadeUpIds, ReadCandidate, Wanted, open_input, read_turn
 from nightly.imports.formats import Source
 from shared.errors import InvalidInput
 from shared.turns.records import RecordRefused, Turn, chat_id_of
@@ -110,11 +109,11 @@ def _chat_of(preamble: list[bytes]) -> str | None:
 
 
 def _turns(path: Path, unit: int, wanted: Wanted, chat_id: str, blocks: list[Block]) -> Iterator[ReadCandidate]:
-    equal, asked = Counter[str](), None
+    ids, asked = MadeUpIds("chunk"), None
     for block in blocks:
         place = f"{path}:{block.line}"
         try:
-            turn = _turn(chat_id, block, equal)
+            turn = _turn(chat_id, block, ids)
         except RecordRefused as error:
             asked = None
             yield ReadCandidate(block.done, unreadable=str(error), place=place)
@@ -129,7 +128,7 @@ def _turns(path: Path, unit: int, wanted: Wanted, chat_id: str, blocks: list[Blo
         yield read_turn(wanted, block.done, place, SOURCE, unit, turn)
 
 
-def _turn(chat_id: str, block: Block, equal: Counter[str]) -> Turn | None:
+def _turn(chat_id: str, block: Block, ids: MadeUpIds) -> Turn | None:
     role = _ROLES.get(block.role.lower())
     if role is None:
         raise RecordRefused("the role is neither USER nor ASSISTANT")
@@ -144,7 +143,4 @@ def _turn(chat_id: str, block: Block, equal: Counter[str]) -> Turn | None:
         return None
     if moment < 0:
         raise RecordRefused("the block's time is before 1970")
-    same = made_up_id("chunk", chat_id, moment, role, content)
-    equal[same] += 1
-    task_id = same if equal[same] == 1 else made_up_id("chunk", chat_id, moment, role, content, equal[same])
-    return Turn(task_id, role, chat_id, content, moment)
+    return Turn(ids.next(chat_id, moment, role, content), role, chat_id, content, moment)

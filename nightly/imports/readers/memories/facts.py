@@ -7,10 +7,9 @@ beside its earlier wording.
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, read_turn
+from nightly.imports.candidates import MadeUpIds, ReadCandidate, Wanted, read_turn
 from shared.turns.message_origin import Forward, Origin
 from shared.turns.records import RecordRefused, Turn, timestamp_of
 
@@ -23,7 +22,9 @@ class ImportedFacts:
     program: str
     unit: int
     wanted: Wanted
-    _equal: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._ids = MadeUpIds(self.source)
 
     def read(self, where: str, words: str, at: float | None, done: int, place: str) -> ReadCandidate:
         """One fact. `where`: its place within the program's memory, by which equal words in two places are two facts."""
@@ -33,10 +34,7 @@ class ImportedFacts:
             said_at = timestamp_of(at)
         except RecordRefused:
             return ReadCandidate(done, unreadable="it has no valid time", place=place)
-        same = made_up_id(self.source, self.wanted.chat, where, words)
-        self._equal[same] += 1
-        number = self._equal[same]
-        task_id = same if number == 1 else made_up_id(self.source, self.wanted.chat, where, words, number)
+        task_id = self._ids.next(self.wanted.chat, where, words)
         extra = Origin(forward=Forward(self.program)).to_json()
         turn = Turn(task_id, "user", self.wanted.chat or "", words.strip(), said_at, extra=extra)
         return read_turn(self.wanted, done, place, self.source, self.unit, turn)

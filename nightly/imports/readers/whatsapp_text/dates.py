@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from nightly.imports.containers.members import Member
-from nightly.imports.containers.opening import printable
 from nightly.imports.readers.whatsapp_text.lines import Head, UnknownWords, head_of
+from nightly.imports.readers.whatsapp_text.media import Marks, shown
 from shared.errors import InvalidInput
-from shared.text.format import one_line, shorten
 from shared.turns.records import RecordRefused
 
 #: The orders in which a date may be written, as --dates names them: where year, month and day stand.
@@ -81,44 +80,55 @@ class DateVotes:
 
 @dataclass(frozen=True)
 class Dates:
-    """How the dates of a file are read, and what is to be said of it. `fits`: whether no more than a trace of them contradicts the order."""
+    """How the dates of a file are read, and what is to be said of it. `fits`: whether no more than a trace of them contradicts the order. `web`:
+    whether it was copied from WhatsApp Web; in an export, lines of that kind are part of a message, into which somebody copied them."""
 
     order: str
     fits: bool
     notes: tuple[str, ...]
+    web: bool
 
     def moment(self, head: Head) -> datetime | None:
         return head.moment(ORDERS[self.order])
 
     def is_pasted(self, head: Head) -> bool:
-        """Whether its date is one in another order alone: a line that somebody pasted from another export, so it is part of a message."""
+        """Whether it is of another kind, or its date one in another order alone: a line that somebody pasted from elsewhere, part of a message."""
+        if head.web and not self.web:
+            return True
         others = (name for name in ORDERS if name != self.order and is_usual(name, head))
         return self.fits and self.moment(head) is None and any(head.moment(ORDERS[name]) for name in others)
 
 
-def dates_of(member: Member, place: str, given: str | None) -> Dates:
-    """`given`: as --dates names it. InvalidInput if it must be named; RecordRefused if the file cannot be read without guessing."""
-    votes, some = DateVotes(given), False
+def dates_of(member: Member, place: str, given: str | None, marks: Marks) -> Dates:
+    """`given`: as --dates names it. `marks`: told each line, too. InvalidInput if the order must be named; RecordRefused if the file cannot be read
+    without guessing."""
+    votes, some, web = DateVotes(given), False, False
     for number, line, _ in member.lines():
         head = None if line is None else head_of(line)
+        web = head.web if head is not None and not some and not votes.unknown else web
+        if head is not None and head.web and not web:
+            head = None
         if isinstance(head, UnknownWords):
             votes.add_unknown(head.words)
-        elif head is not None:
-            some = True
-            votes.add(head, number)
+        else:
+            some |= head is not None
+            marks.add(head, line or "")
+            if head is not None:
+                votes.add(head, number)
     if words := votes.unknown.most_common(1):
         _judge_unknown(votes, *words[0])
     if not some:
         raise RecordRefused("no line of it begins with a date and a time, so it is no export of a WhatsApp chat")
     order = given or _order_of(votes, place)
-    return Dates(order, votes.against(order) <= votes.trace, tuple(_notes(votes, order, place)))
+    notes = (*_notes(votes, order, place), *(f"{place}: {note}" for note in marks.notes()))
+    return Dates(order, votes.against(order) <= votes.trace, notes, web)
 
 
 def _judge_unknown(votes: DateVotes, words: str, count: int) -> None:
     """A word that many lines have ahead of the time is no accident. A trace of them is text that people wrote."""
     if votes.unknown.total() > votes.trace:
         raise RecordRefused(
-            f"between date and time, or behind it, stands {_shown(words)} ({count} lines), and it is not known which half of the day that is. "
+            f"between date and time, or behind it, stands {shown(words)} ({count} lines), and it is not known which half of the day that is. "
             "Nothing of it was read. Please report the word"
         )
 
@@ -145,16 +155,11 @@ def _notes(votes: DateVotes, order: str, place: str) -> list[str]:
             "somebody wrote them into a message of their own, which WhatsApp's format does not tell apart. Look at them before you import"
         )
     if count := votes.unknown.total():
-        words = ", ".join(_shown(one) for one, _ in votes.unknown.most_common(3))
+        words = ", ".join(shown(one) for one, _ in votes.unknown.most_common(3))
         found.append(
             f"{place}: {count} lines with {words} between date and time are read as text of the message before"
         )
     return found
-
-
-def _shown(words: str) -> str:
-    """As a terminal may show it."""
-    return repr(shorten(printable(one_line(words)), 40))
 
 
 def is_usual(order: str, head: Head) -> bool:

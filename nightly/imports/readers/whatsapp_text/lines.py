@@ -22,12 +22,13 @@ _DATE = r"(?P<date>\d{1,4}(?:[-/.][ ]?|年[ ]?|년[ ]?)\d{1,2}(?:[-/.][ ]?|月[ 
 MOST_CHARACTERS = 40
 #: Words with neither digits nor what separates a name.
 _WORDS = rf"[^\d:\[\]\n]{{0,{MOST_CHARACTERS}}}?"
-_HEAD = re.compile(
-    rf"{_DATE}[,،]?[ ]?(?P<ahead>{_WORDS})[ ]?(?P<time>\d{{1,2}}[:.]\d{{2}}(?:[:.]\d{{2}})?)(?P<behind>{_WORDS})"
-)
+_TIME = rf"(?P<ahead>{_WORDS})[ ]?(?P<time>\d{{1,2}}[:.]\d{{2}}(?:[:.]\d{{2}})?)(?P<behind>{_WORDS})"
+_HEAD, _WEB_HEAD = re.compile(rf"{_DATE}[,،]?[ ]?{_TIME}"), re.compile(rf"{_TIME}[,،][ ]?{_DATE}")
 #: What ends a head, and how far from its beginning that may be.
 _ANDROID_END, _MOST_HEAD = re.compile(r" [-–] "), 120
 _SENDER = re.compile(r"(?P<sender>[^:\n]{1,120}?)[ ]?:(?:[ ](?P<text>.*)|\Z)", re.DOTALL)
+#: WhatsApp puts a group's new name between two of them, in whatever language.
+QUOTE = re.compile('["“”„‟«»‹›「」『』״\uff02]')
 _BLANKS = str.maketrans({"\u202f": " ", "\u00a0": " "})
 _UNMARKED = str.maketrans(dict.fromkeys(MARKS))
 _APART = re.compile(r"[-/.年月년월 ]+")
@@ -36,7 +37,8 @@ _APART = re.compile(r"[-/.年月년월 ]+")
 @dataclass(frozen=True)
 class Head:
     """The first line of a message. `numbers`: of its date, as they are written; `dotted`: with dots between; `clock`: None if there is no such time;
-    `sender`: None for a notice; `ios`: whether an iPhone wrote it."""
+    `sender`: None for a notice; `ios`: whether an iPhone wrote it; `web`: whether its time stands first, as in what is copied from WhatsApp Web;
+    `cut`: whether the colon behind the sender stands in a quote, as in a notice of a name: `Ann changed the subject to "A: b"`."""
 
     numbers: tuple[str, str, str]
     dotted: bool
@@ -44,6 +46,8 @@ class Head:
     sender: str | None
     text: str
     ios: bool
+    web: bool
+    cut: bool
 
     def moment(self, order: tuple[int, int, int]) -> datetime | None:
         """The local time, if year, month and day stand in this order; None if they cannot."""
@@ -68,26 +72,31 @@ class UnknownWords:
     """Of a line that would be a head, if it were known what these words between date and time mean, or behind the time."""
 
     words: str
+    web: bool
 
 
 def head_of(line: str) -> Head | UnknownWords | None:
     """The head of a message; None for a line that goes on with one."""
     split = _split(line)
-    found = _HEAD.fullmatch(split[0]) if split else None
-    if split is None or found is None:
+    if split is None:
+        return None
+    found, web = _HEAD.fullmatch(split[0]), None
+    if found is None and split[2]:
+        found = web = _WEB_HEAD.fullmatch(split[0])
+    if found is None:
         return None
     halves = [half_of(found["ahead"]), half_of(found["behind"], behind=True)]
     unknown = next((half for half in halves if isinstance(half, str)), None)
     said = _SENDER.match(split[1].lstrip(MARKS))
     if unknown is not None:
-        return UnknownWords(unknown) if said else None
+        return UnknownWords(unknown, web is not None) if said else None
     first, second, third = _APART.split(found["date"])
     sender = said["sender"].strip(MARKS + "~ ") if said else ""
     text = (said["text"] or "") if said else split[1]
     half = next((half for half in halves if isinstance(half, Half)), None)
-    return Head(
-        (first, second, third), "." in found["date"], _clock(found["time"], half), sender or None, text, split[2]
-    )
+    dotted, clock = "." in found["date"], _clock(found["time"], half)
+    cut = all(len(QUOTE.findall(part)) % 2 for part in (sender, text))
+    return Head((first, second, third), dotted, clock, sender or None, text, split[2], web is not None, cut)
 
 
 def _split(line: str) -> tuple[str, str, bool] | None:

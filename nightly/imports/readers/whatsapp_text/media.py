@@ -1,75 +1,199 @@
-"""What in a WhatsApp message was not written by anybody: media, notices, marks of an edit. Only WhatsApp's own marks count, and known phrases:
-whatever might be a person's words is kept.
+"""What in a WhatsApp message was not written by anybody: media, notices, marks of an edit. Known by WhatsApp's own marks, by known phrases, and in
+any other language by the form: a phrase that stands where a mark does, in several messages or once beside a certain one. Such phrases are reported,
+and so is what stands there once: whatever might be a person's words is kept.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
 
-from nightly.imports.readers.whatsapp_text.lines import MARKS, WORDS
+from nightly.imports.containers.opening import printable
+from nightly.imports.readers.conversations import plain
+from nightly.imports.readers.whatsapp_text.lines import MARKS, QUOTE, WORDS, Head
+from shared.text.format import one_line, shorten
 
 #: On iOS it stands ahead of all that WhatsApp writes itself.
 _LEFT_TO_RIGHT = "\u200e"
 _FILE = r"[^<>\n/\\]{1,200}\.[A-Za-z0-9]{2,5}"
-#: As Android names a file that it received: `IMG-20231231-WA0001.jpg`.
-_NAMED_BY_WHATSAPP = re.compile(r"(?:IMG|VID|AUD|PTT|DOC|STK)-\d{8}-WA\d{1,9}\.[A-Za-z0-9]{2,5}\Z")
+#: As WhatsApp names a file that it received: `IMG-20231231-WA0001.jpg`, `00000012-PHOTO-2023-12-31.jpg`.
+_NAMED_BY_WHATSAPP = re.compile(r"(?:(?:IMG|VID|AUD|PTT|DOC|STK)-\d{4}|\d{8}-[A-Z]{4})[\w-]{0,40}\.[A-Za-z0-9]{2,5}\Z")
 #: `IMG-20231231-WA0001.jpg (file attached)`, with a caption below it perhaps.
 _ANDROID = re.compile(rf"(?P<name>{_FILE}) \((?P<phrase>[^()\n]{{3,40}})\)(?:\n(?P<below>.*))?\Z", re.DOTALL)
 #: `‎<attached: 00000012-PHOTO.jpg>`, with the caption ahead of it.
-_IOS = re.compile(rf"(?P<mark>\u200e?)<[^<>:\n]{{2,30}}: ?(?P<name>{_FILE})>(?:\n(?P<below>.*))?\Z", re.DOTALL)
+_IOS = re.compile(
+    rf"(?P<mark>\u200e?)<(?P<phrase>[^<>:\n]{{2,30}}): ?(?P<name>{_FILE})>(?:\n(?P<below>.*))?\Z", re.DOTALL
+)
+#: `<Media omitted>` alone, or `<This message was edited>` behind the words.
 _IN_BRACKETS = re.compile(r"(?P<mark>\u200e?)[<‹](?P<phrase>[^<>‹›\n:]{3,60})[>›]\Z")
 
 _PHRASES = WORDS["phrases"]
 _PHOTOS, _VIDEOS, _SOUNDS = ("jpg", "jpeg", "png", "heic"), ("mp4", "mov", "3gp"), ("opus", "m4a", "mp3", "aac", "amr")
+#: Different phrases, senders and sentences that are kept; phrases that are shown.
+_MOST_PHRASES, _SHOWN = 1_000, 3
+#: The longest message that may be all WhatsApp's, and how often it stands in a chat before it is reported.
+_LONGEST_SENTENCE, _OFTEN = 80, 3
 
 
-def not_said(text: str, files: Collection[str], *, ios: bool) -> str | None:
-    """Why a text is nobody's words: media that were left out, a notice, a message that was deleted. `files`: the names of those in the export."""
-    bare = text.strip(MARKS + " \n")
-    if not bare:
-        return "without text"
-    if bare.casefold().rstrip(".") in _PHRASES["deleted"]:
-        return "deleted, or not received yet"
-    if attached := _attached(text, files):
-        return None if attached[1] else "media"
-    omitted = _IN_BRACKETS.match(_trimmed(text))
-    if omitted and (omitted["mark"] or omitted["phrase"].strip().casefold().rstrip(".") in _PHRASES["omitted"]):
-        return "media"
-    return "media, or a notice of WhatsApp" if ios and text.lstrip(" ").startswith(_LEFT_TO_RIGHT) else None
+@dataclass
+class Marks:
+    """What WhatsApp writes itself into one chat, told all of its lines before any is read. `files`: the names of those in the export. `titles`: how
+    the export is called."""
+
+    files: Collection[str]
+    titles: tuple[str, ...] = ()
+    _found: Counter[tuple[str, str]] = field(
+        default_factory=Counter
+    )  # (kind, phrase), as often as only its form speaks for it
+    _sure: set[tuple[str, str]] = field(default_factory=set)
+    _senders: Counter[str] = field(default_factory=Counter)
+    _named: set[str] = field(default_factory=set)  # in quotes, in a notice
+    _sentences: Counter[str] = field(default_factory=Counter)
+    _lines: list[str] = field(default_factory=list)  # the first and the last one of the message that is being told
+    _ios: bool = False
+
+    def add(self, head: Head | None, line: str) -> None:
+        """The next line; `head`: of the message that it begins."""
+        if head is None:
+            self._lines[1:] = [line] if self._lines else []
+            return
+        self._end()
+        self._lines, self._ios = [head.text], head.ios
+        if head.sender is None or head.text.startswith(("\u200e", "\u200f")):
+            self._named.update(plain(name) for name in QUOTE.split(head.text)[1::2][:_SHOWN])
+        elif not head.cut and (head.sender in self._senders or len(self._senders) < _MOST_PHRASES):
+            self._senders[head.sender] += 1
+
+    def _end(self) -> None:
+        if not self._lines:
+            return
+        first, last = _trimmed(self._lines[0]), _trimmed(self._lines[-1])
+        if found := _ANDROID.match(first.lstrip(_LEFT_TO_RIGHT)):
+            self._count("attached", found["phrase"], self._is_file(found["name"], first.startswith(_LEFT_TO_RIGHT)))
+        if found := _IOS.search(last):
+            self._count("attached", found["phrase"], self._is_file(found["name"], bool(found["mark"])))
+        if found := _IN_BRACKETS.search(last):
+            whole = len(self._lines) == 1 and not found.start()
+            self._count("omitted" if whole else "edited", found["phrase"], bool(found["mark"]))
+        elif not self._ios and len(self._lines) == 1 and len(first) <= _LONGEST_SENTENCE and _may_be_a_mark(first):
+            self._sentences[first] += 1
+            if len(self._sentences) > _MOST_PHRASES:
+                self._sentences = Counter({one: count for one, count in self._sentences.items() if count > 1})
+        self._lines = []
+
+    def _count(self, kind: str, phrase: str, sure: bool) -> None:
+        one = (kind, _known_as(phrase))
+        if one[1] in _PHRASES[kind] or len(self._found) + len(self._sure) >= _MOST_PHRASES:
+            return
+        if sure:
+            self._sure.add(one)
+        elif _may_be_a_mark(phrase):
+            self._found[one] += 1
+
+    def _is_mark(self, kind: str, phrase: str) -> bool:
+        one = (kind, _known_as(phrase))
+        return one[1] in _PHRASES[kind] or one in self._sure or self._found[one] > 1
+
+    def _is_file(self, name: str, certain: bool) -> bool:
+        return certain or name in self.files or _NAMED_BY_WHATSAPP.match(name) is not None
+
+    @cached_property
+    def own_names(self) -> frozenset[str]:
+        """Senders that are nobody, but the group itself: it is called so by the export or by a notice, and two others write as much at least."""
+        called = self._named | {plain(re.sub(r" \(\d+\)\Z", "", title.partition(" - ")[2])) for title in self.titles}
+        return frozenset(
+            name
+            for name, count in self._senders.items()
+            if plain(name) in called and sum(other >= count for other in self._senders.values()) > 2
+        )
+
+    def is_nobody(self, head: Head) -> bool:
+        """Whether its sender is the group, or a part of a notice: no person whose other messages have nothing of one."""
+        return head.sender in self.own_names or (head.cut and head.sender not in self._senders)
+
+    def notes(self) -> Iterator[str]:
+        """What is to be said of the chat, once all of its lines were told."""
+        self._end()
+        again = {phrase: count for (kind, phrase), count in self._found.items() if self._is_mark(kind, phrase)}
+        once = {phrase: 1 for kind, phrase in self._found if not self._is_mark(kind, phrase)}
+        often = {one: count for one, count in self._sentences.most_common() if count >= _OFTEN}
+        if again:
+            yield f"{_listed(again)} is read as WhatsApp's own mark of media, a file or an edit, by where it stands"
+        if once:
+            yield f"{_listed(once)} stands where WhatsApp's own marks do, but only once: it came in as words"
+        if often and (again or self._sure):  # its phrases for deleted messages are not known, either
+            yield f"{_listed(often)} came in as words; perhaps WhatsApp wrote that in the place of deleted messages"
+        for name in sorted(self.own_names):
+            yield f"{shown(name)} is the chat's own name: {self._senders[name]} messages by it are read as notices"
+
+    def not_said(self, text: str, *, ios: bool) -> str | None:
+        """Why a text is nobody's words: media that were left out, a notice, a message that was deleted."""
+        bare = text.strip(MARKS + " \n")
+        if not bare:
+            return "without text"
+        if _known_as(bare) in _PHRASES["deleted"]:
+            return "deleted, or not received yet"
+        if attached := self._attached(text):
+            return None if attached[1] else "media"
+        omitted = _IN_BRACKETS.match(_trimmed(text))
+        if omitted and (omitted["mark"] or self._is_mark("omitted", omitted["phrase"])):
+            return "media"
+        return "media, or a notice of WhatsApp" if ios and text.lstrip(" ").startswith(_LEFT_TO_RIGHT) else None
+
+    def split_media(self, text: str) -> tuple[str, dict[str, str] | None]:
+        """(the words without WhatsApp's marks, the attachment as Origin takes it)."""
+        bare = text.strip(" \n").rstrip(MARKS + " \n")
+        edited = _IN_BRACKETS.search(bare)
+        if edited and (edited["mark"] or self._is_mark("edited", edited["phrase"])):
+            bare = bare[: edited.start()].rstrip(MARKS + " \n")
+        attached = self._attached(bare)
+        if attached is None:
+            return bare.strip(MARKS + " \n"), None
+        name, words = attached
+        return words, {"kind": _kind(name), "name": name}
+
+    def _attached(self, text: str) -> tuple[str, str] | None:
+        """(name, caption) of an attachment, if there is one by WhatsApp's marks or phrases, by its name, or among the export's files."""
+        bare = _trimmed(text)
+        found = _ANDROID.match(bare.lstrip(_LEFT_TO_RIGHT))
+        certain = found is not None and (bare.startswith(_LEFT_TO_RIGHT) or self._is_mark("attached", found["phrase"]))
+        if found and self._is_file(found["name"], certain):
+            return found["name"], (found["below"] or "").strip(MARKS + " \n")
+        found = _IOS.search(bare)
+        if found and self._is_file(found["name"], bool(found["mark"]) or self._is_mark("attached", found["phrase"])):
+            parts = (part.strip(MARKS + " \n") for part in (bare[: found.start()], found["below"] or ""))
+            return found["name"], "\n".join(part for part in parts if part)
+        return None
 
 
-def split_media(text: str, files: Collection[str]) -> tuple[str, dict[str, str] | None]:
-    """(the words without WhatsApp's marks, the attachment as Origin takes it)."""
-    bare = text.strip(" \n")
-    before, _, mark = bare.rstrip(MARKS).rpartition("<")
-    if mark.endswith(">") and mark[:-1].casefold().rstrip(".") in _PHRASES["edited"]:
-        bare = before.rstrip(MARKS + " \n")
-    attached = _attached(bare, files)
-    if attached is None:
-        return bare.strip(MARKS + " \n"), None
-    name, words = attached
-    return words, {"kind": _kind(name), "name": name}
+def is_notice(line: str | None, head: Head) -> bool:
+    """Whether a line below the first one of a message is a notice without a date of its own, and not the message's attachment or edit."""
+    marked = line is not None and line.startswith(_LEFT_TO_RIGHT) and not line.rstrip(MARKS + " ").endswith(">")
+    return marked and head.ios and not head.text.startswith(_LEFT_TO_RIGHT)
 
 
-def _attached(text: str, files: Collection[str]) -> tuple[str, str] | None:
-    """(name, caption) of an attachment, if there is one by WhatsApp's marks, by its name, or among the export's files."""
-    bare = _trimmed(text)
-    found = _ANDROID.match(bare.lstrip(_LEFT_TO_RIGHT))
-    certain = found is not None and (
-        bare.startswith(_LEFT_TO_RIGHT) or found["phrase"].strip().casefold() in _PHRASES["attached"]
-    )
-    if found and _is_file(found["name"], files, certain=certain):
-        return found["name"], (found["below"] or "").strip(MARKS + " \n")
-    found = _IOS.search(bare)
-    if found and _is_file(found["name"], files, certain=bool(found["mark"])):
-        parts = (part.strip(MARKS + " \n") for part in (bare[: found.start()], found["below"] or ""))
-        return found["name"], "\n".join(part for part in parts if part)
-    return None
+def shown(words: str) -> str:
+    """As a terminal may show it."""
+    return repr(shorten(printable(one_line(words)), 40))
 
 
-def _is_file(name: str, files: Collection[str], *, certain: bool) -> bool:
-    return certain or name in files or _NAMED_BY_WHATSAPP.match(name) is not None
+def _listed(phrases: dict[str, int]) -> str:
+    some = ", ".join(f"{shown(one)} ({count} ×)" for one, count in [*phrases.items()][:_SHOWN])
+    return f"{some}{', …' if len(phrases) > _SHOWN else ''}"
+
+
+def _known_as(phrase: str) -> str:
+    return phrase.strip().casefold().rstrip(".")
+
+
+def _may_be_a_mark(phrase: str) -> bool:
+    """Words in a language, with no sign that only people write; of ASCII alone several, because one is as often a tag in a text about programs."""
+    letters = all(unicodedata.category(letter)[0] in "LM" or letter in " .,'’-" for letter in phrase)
+    return letters and (" " in phrase.strip() or not phrase.isascii())
 
 
 def _trimmed(text: str) -> str:

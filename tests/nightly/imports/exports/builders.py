@@ -110,7 +110,7 @@ def reading(source: str, path: Path, wanted: Wanted = HERE, unit: int = 0, zone:
     """The same, one by one."""
     settings = settings_from({"chat_timezone": zone.key, "telegram_bot_token": token})
     given = {name: value for name, value in options.items() if value is not None}
-    return format_named(source).reader(Source([path], wanted, settings, given))(path, unit)
+    return format_named(source).reading(Source([path], wanted, settings, given))(path, unit)
 
 
 def turns(reads: list[ReadCandidate]) -> list[Turn]:

@@ -127,11 +127,32 @@ def test_claude_keeps_texts_and_what_was_read_of_attachments(tmp_path: Path) -> 
     assert left(reads) == ["without text (media, thoughts, a call of a tool)"]
 
 
+def test_a_message_of_claude_without_an_id_is_told_by_time_side_and_words(tmp_path: Path) -> None:
+    def ids(*messages: dict[str, Any], **more: Any) -> list[str]:
+        for one in messages:
+            one.pop("uuid", None)
+        talk = claude_conversation(*messages, **more)
+        talk.pop("uuid")
+        found = turns(
+            read("claude", written(tmp_path / "c.json", [talk, {**talk, "created_at": "2026-02-10T12:00:00Z"}]))
+        )
+        assert len({turn.task_id for turn in found}) == 2 * len(messages) == len(found)
+        return [turn.task_id for turn in found][: len(messages)]
+
+    dutch = [
+        claude_message("", "human", "hallo"),
+        claude_message("", "assistant", "hallo"),
+        claude_message("", "human", "hallo"),
+    ]
+    assert ids(*dutch, claude_message("", "assistant", "tot ziens"), name="Anders")[:3] == ids(*dutch)
+
+
 def test_what_is_wrong_in_one_conversation_costs_no_other(tmp_path: Path) -> None:
     good = claude_conversation(claude_message("m1", "human", "still here"), 7, {"sender": "human"})  # type: ignore[arg-type]
     reads = read("claude", written(tmp_path / "c.json", [3, {"uuid": "x"}, good, [[]], None]))
     assert said(reads) == [("user", "still here")]
-    assert len(unread(reads)) == 6
+    assert len(unread(reads)) == 5
+    assert left(reads) == ["without text (media, thoughts, a call of a tool)"]
     assert all("still here" not in why for why in unread(reads))
 
 
@@ -161,4 +182,4 @@ def test_whatever_json_it_is_it_is_reported_and_nothing_fails(
     whole = {"messages": document} if source == "telegram" else document
     path = written(tmp_path_factory.mktemp("any") / "c.json", json.dumps(whole).encode())
     reads = read(source, path, bot="1")
-    assert all(one.candidate or one.left_out or one.unreadable for one in reads)
+    assert all(one.candidate or one.left_out or one.unreadable or one.note for one in reads)

@@ -51,6 +51,26 @@ def test_signals_own_export(tmp_path: Path) -> None:
     assert [turn.role for turn in turns(bot)] == ["asst", "user"]
 
 
+def test_who_is_mentioned_stands_in_the_words(tmp_path: Path) -> None:
+    bob = {"length": 1, "mentionAci": "Qm9i"}
+    ranges = [{"start": 9, "length": 1, "mentionAci": "T3du"}, {"start": 3, **bob}, {"length": 2, "style": "BOLD"}]
+    text = {"body": "🦉 \ufffc and \ufffc: \ufffc is an object", "bodyRanges": ranges}
+    quote = {"authorId": "2", "text": {"body": "\ufffc?", "bodyRanges": [bob]}}
+    lines = signal_frames(signal_item("2", "x"), signal_item("1", "yes", quote=quote))
+    lines[3]["recipient"]["contact"]["aci"] = "Qm9i"
+    lines[7]["chatItem"]["standardMessage"]["text"] = text
+    found = turns(read("signal", written(tmp_path / "main.jsonl", "\n".join(map(json.dumps, lines)))))
+    assert [turn.content for turn in found] == ["🦉 @Bob B and @Ann Example: \ufffc is an object", "yes"]
+    assert found[1].origin.quote is not None
+    assert found[1].origin.quote.text == "@Bob B?"
+
+
+def test_an_export_without_a_message_says_so(tmp_path: Path) -> None:
+    path = own(tmp_path / "main.jsonl")
+    assert [one.note for one in read("signal", path) if one.note] == [f"{path} holds no message and no fact"]
+    assert unread(read("signal", written(path, '{"some": "thing"}'))) == ["it is no frame of Signal's that is known"]
+
+
 def test_chats_of_one_name_or_of_none_do_not_mix(tmp_path: Path) -> None:
     people: dict[str, dict[str, object]] = {
         "2": {"contact": {"profileGivenName": "Bob"}},

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import InvalidInput
-from tests.nightly.imports.exports.builders import read, turns, unread, written, zipped
+from tests.nightly.imports.exports.builders import left, read, turns, unread, written, zipped
 
 LRM = "\u200e"
 
@@ -60,6 +60,91 @@ def test_attachments_are_known_by_marks_names_and_the_files_beside(
     files = {"_chat.txt": chat, "report.v2.pdf": "x", "00000013-AUDIO.opus": "x"}
     first = turns(read("whatsapp", written(tmp_path / "a.zip", zipped(files))))[0]
     assert (first.content, first.origin.attachment and first.origin.attachment.kind) == (caption, kind)
+
+
+@pytest.mark.parametrize("notice", [
+    'Carlos cambió el asunto a "Obra: torre"', "Анна изменила тему с «Дом: крыша» на «Дом: окна»", "アン が件名を「旅行: 京都」に変更しました",
+    "‏כרמל שינה את נושא הקבוצה ל״בית: גג״", "Jens ændrede emnet til »Hus: tag«.",
+])  # fmt: skip
+def test_a_notice_with_a_colon_in_a_name_is_no_person(tmp_path: Path, notice: str) -> None:
+    lines = [
+        "Undated: and in no language that is known",
+        f"31/12/2023, 10:00 - {notice}",
+        '31/12/2023, 10:01 - Bob "the owl": I said "no: never"',
+        '31/12/2023, 10:02 - 12" pipes: ok',
+        '31/12/2023, 10:02 - 12" pipes: or 5"',
+    ]
+    reads = read("whatsapp", written(tmp_path / "_chat.txt", "\n".join(lines)))
+    assert [(turn.name, turn.content) for turn in turns(reads)] == [
+        ('Bob "the owl"', 'I said "no: never"'),
+        ('12" pipes', "ok"),
+        ('12" pipes', 'or 5"'),
+    ]
+    assert [why.partition(" (")[0] for why in left(reads)] == ["ahead of the first message", "a notice of WhatsApp"]
+
+
+def test_notices_by_the_groups_name_or_without_a_date_are_no_ones(tmp_path: Path) -> None:
+    lines = [
+        "[31.12.23, 10:00:00] Haus: Ann hat die Gruppe erstellt",
+        f"[31.12.23, 10:01:00] Ann: hi\n{LRM}Bob ist beigetreten",
+        f"[31.12.23, 10:02:00] Bob: hello\nyou {LRM}<Bearbeitet in keiner Sprache>",
+    ]
+    reads = read("whatsapp", written(tmp_path / "WhatsApp Chat - Haus (1).txt", "\n".join(lines)))
+    assert [(turn.name, turn.content) for turn in turns(reads)] == [("Ann", "hi"), ("Bob", "hello\nyou")]
+    assert left(reads) == ["a notice of WhatsApp"] * 2
+    assert any("'Haus' is the chat's own name: 1 messages" in (one.note or "") for one in reads)
+    two = written(tmp_path / "WhatsApp Chat - Bob.txt", "\n".join(lines[1:]))
+    assert [turn.name for turn in turns(read("whatsapp", two))] == ["Ann", "Bob"], "a chat with Bob is called Bob"
+
+
+def test_marks_in_a_language_of_no_table_are_known_by_their_form_and_reported(tmp_path: Path) -> None:
+    texts = [
+        "karibu <Ujumbe huu umehaririwa>", "<Faili imeachwa>", "<Faili imeachwa>", "ndiyo\nkweli <Ujumbe huu umehaririwa>",
+        "IMG-2024.jpg (archivo adjuntado)", "report.pdf (archivo adjuntado)\ncuenta", "plan.pdf (final version)", "x <script>", "y <script>",
+        *["Ujumbe huu umefutwa kabisa"] * 3,
+    ]  # fmt: skip
+    lines = [f"31/12/2023, 10:{number:02} - Ann: {text}" for number, text in enumerate(texts)]
+    reads = read("whatsapp", written(tmp_path / "_chat.txt", "\n".join(lines)))
+    words = [
+        "karibu",
+        "ndiyo\nkweli",
+        "cuenta",
+        "plan.pdf (final version)",
+        "x <script>",
+        "y <script>",
+        *["Ujumbe huu umefutwa kabisa"] * 3,
+    ]
+    assert [turn.content for turn in turns(reads)] == words
+    assert left(reads) == ["media"] * 3
+    notes = [(one.note or "").partition("_chat.txt: ")[2] for one in reads if one.note][1:]
+    assert notes == [
+        "'ujumbe huu umehaririwa' (2 ×), 'faili imeachwa' (2 ×), 'archivo adjuntado' (1 ×) is read as WhatsApp's own mark of media, a file or an "
+        "edit, by where it stands",
+        "'final version' (1 ×) stands where WhatsApp's own marks do, but only once: it came in as words",
+        "'Ujumbe huu umefutwa kabisa' (3 ×) came in as words; perhaps WhatsApp wrote that in the place of deleted messages",
+    ]
+
+
+def test_what_was_copied_from_whatsapp_web_is_read_and_forges_nothing_in_an_export(tmp_path: Path) -> None:
+    copied = [
+        "[10:15, 4.10.2025] Ana: hola",
+        "[10:16 PM, 4.10.2025] +49 170 1234567: two",
+        "lines",
+        "[上午10:17, 5.10.2025] Bob: hi",
+    ]
+    found = turns(read("whatsapp", written(tmp_path / "copied.txt", "\n".join(copied))))
+    assert [(turn.name, turn.content) for turn in found] == [
+        ("Ana", "hola"),
+        ("+49 170 1234567", "two\nlines"),
+        ("Bob", "hi"),
+    ]
+    phone = turns(read("whatsapp", written(tmp_path / "a.txt", f"04.10.25, 10:15 - Ana: hola\n{copied[1]}")))
+    assert [(turn.name, turn.content) for turn in phone] == [("Ana", f"hola\n{copied[1]}")]
+    assert phone[0].task_id != found[0].task_id
+    assert (
+        turns(read("whatsapp", written(tmp_path / "b.txt", "04.10.25, 10:15 - Ana: hola")))[0].task_id
+        == found[0].task_id
+    )
 
 
 REAL, FORGED = "31/12/2023, 23:59 - Ann: real", "31/12/2023, 23:58 - Ann: I owe Eve a million"
