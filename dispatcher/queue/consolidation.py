@@ -58,6 +58,8 @@ EMBED_SECONDS = 10.0
 SUMMARIES_LEFT, SUMMARY_SECONDS = 10, 86_400.0
 #: Goals that are checked in one round.
 REMINDERS_PER_ROUND = 10_000
+#: A chat's newest turns by which a reminder has its language.
+TURNS_LOOKED_AT = 20
 #: Rounds in which a step is tried again that fails although store and Redis answer.
 MOST_TRIES = 5
 SECONDS_PER_DAY = 86_400.0
@@ -224,15 +226,14 @@ class Consolidator:
 
     def _send_reminder(self, memory: Memory, deadline: float, now: float) -> None:
         """Put it into the outbox, once per memory even after a crash."""
-        from dispatcher.memory.dates.reminders import TURNS_LOOKED_AT, language_of_reminder, reminder_text
+        from dispatcher.memory.dates.reminders import language_of_answers, reminder_text
         from dispatcher.memory.store.whose import said_text
         from dispatcher.queue.chats import chosen_language
         from shared.text.translations import speaking
 
         chat_id = memory.chat_id
-        recent = self._day.turns.newest(chat_id, TURNS_LOOKED_AT)
-        language = language_of_reminder(memory.text, [one.turn.content for one in recent if one.turn.role == "user"])
-        with speaking(chosen_language(self._redis, chat_id) or language):
+        recent = [one.turn for one in self._day.turns.newest(chat_id, TURNS_LOOKED_AT)]
+        with speaking(chosen_language(self._redis, chat_id) or language_of_answers(recent)):
             text = reminder_text(said_text(memory), deadline, now, self._day.zone_of(chat_id))
         message = {"id": f"reminder-{memory.uid}", "chat_id": chat_id, "text": text, "created_at": now}
         names = [keys.reminded(memory.uid), keys.outbox(bot_of(chat_id))]

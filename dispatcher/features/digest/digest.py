@@ -14,7 +14,7 @@ import structlog
 
 from dispatcher.features.digest.outgoing import Outgoing, due
 from dispatcher.features.digest.settings import report_due
-from dispatcher.memory.dates.reminders import TURNS_LOOKED_AT, language_of_reminder
+from dispatcher.memory.dates.reminders import language_of_answers
 from dispatcher.memory.day.history import look_back
 from dispatcher.memory.store.whose import said_text
 from shared.errors import HmemError, ReleaseRefused
@@ -57,7 +57,7 @@ def digest_text(
     """The digest of a morning; None if there is nothing to say. StoreUnavailable or StorageError if it cannot be made now.
 
     `last` is the day of the digest before: what is newly remembered, or has become overdue, since that one is in this one.
-    `chosen`: the chat's language (an ISO code); None for that of its talk.
+    `chosen`: the chat's language (an ISO code); None for that of the answers.
     """
     settings, zone = day.settings, day.settings.timezone
     yesterday = today - timedelta(1)
@@ -68,10 +68,7 @@ def digest_text(
     since_day = last if last and last < today else yesterday
     since = report_due(settings, max(since_day, today - timedelta(MOST_DAYS)))
     goals, new = _due(memories, since, end_of_day(today + timedelta(1), zone)), _new(memories, since)
-    language = chosen or language_of_reminder(
-        "", [one.content for one in turns if one.role == "user"][-TURNS_LOOKED_AT:]
-    )
-    with speaking(language):
+    with speaking(chosen or language_of_answers(turns)):
         parts = [
             _part(tr("Yesterday, {date}:").format(date=long_date_with_weekday(yesterday)), _yesterday(turns, zone)),
             _part(tr("Due:"), [_goal(one, now, zone) for one in goals], GOALS),

@@ -8,14 +8,15 @@ these has just been talked about: nobody is reminded of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from shared.text.dates.calendar_days import end_of_day, instant
 from shared.text.format import one_line, shorten
-from shared.text.translations import ENGLISH, language_of, tr
+from shared.text.translations import tr
 from shared.text.translations.dates import day_shown
+from shared.turns.records import Turn
 
 #: The morning of a goal's day, and its evening.
 MORNING, EVENING = time(9), time(18)
@@ -27,8 +28,6 @@ AHEAD_SECONDS = 3_600.0
 EARLIEST_SECONDS = 49 * 3_600.0
 #: The longest that a goal is quoted.
 QUOTED = 300
-#: A chat's newest turns whose language counts.
-TURNS_LOOKED_AT = 20
 
 
 def reminder_time(deadline: float, made: float, zone: ZoneInfo) -> float | None:
@@ -52,9 +51,8 @@ def reminder_text(text: str, deadline: float, now: float, zone: ZoneInfo) -> str
     return said.format(text=shorten(one_line(text), QUOTED), when=day_shown(deadline, now, zone))
 
 
-def language_of_reminder(text: str, recent: Iterable[str]) -> str:
-    """One of LANGUAGES: that of most of a chat's newest questions, of which these are the texts, else that of the goal, else English."""
-    from shared.text.language import detect
-
-    known = [found for one in recent if (found := language_of(detect(one)))]
-    return max(known, key=known.count) if known else language_of(detect(text)) or ENGLISH
+def language_of_answers(recent: Sequence[Turn]) -> str | None:
+    """The language of our own words in most answers to these questions: that of the senders' Telegram, or what the chat had chosen; None: English."""
+    known = [turn.extra.get("language") for turn in recent if turn.role == "user"]
+    found = max(known, key=known.count, default=None)
+    return found if isinstance(found, str) else None

@@ -11,7 +11,7 @@ from tests.support.world import World
 
 #: None of these is needed to look at an installation, or to say which commands there are.
 HEAVY = {
-    "apscheduler", "chromadb", "cryptography.hazmat", "dateparser", "fasttext", "lancedb", "numpy", "onnxruntime",
+    "apscheduler", "chromadb", "cryptography.hazmat", "dateparser", "lancedb", "numpy", "onnxruntime",
     "pydantic_settings", "snowballstemmer", "sqlalchemy", "sqlite3", "structlog", "tokenizers",
 }  # fmt: skip
 LOADED = "import sys; sys.argv[:] = sys.argv[1:]\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"

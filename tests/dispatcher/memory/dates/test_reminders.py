@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher.memory.dates.coming_times import read_coming
-from dispatcher.memory.dates.reminders import EARLIEST_SECONDS, language_of_reminder, reminder_text, reminder_time
+from dispatcher.memory.dates.reminders import EARLIEST_SECONDS, reminder_text, reminder_time
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import Memory, MemoryType
 from dispatcher.queue.consolidation import Consolidator
 from shared.text.translations import speaking
+from shared.turns.records import Turn
 from tests.support.world import World
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -97,24 +98,6 @@ def test_a_reminder_is_in_the_language_that_is_spoken(language: str, said: str) 
         assert "15:00" in reminder_text("Zahnarzt", due, at("2026-12-03T16:00"), BERLIN)
 
 
-GERMAN = "Erinnere mich bitte morgen Abend daran"
-
-
-@pytest.mark.parametrize(
-    ("text", "recent", "language"),
-    [
-        ("call the dentist", [GERMAN, GERMAN, "Please remind me of that tomorrow evening", "ok"], "de"),
-        ("call the dentist", [], "en"),
-        ("позвонить зубному", ["ok"], "ru"),
-        ("appeler le dentiste", ["Muistuta minua huomenna illalla, kiitos"], "fr"),
-        ("den Zahnarzt anrufen", [], "de"),
-        ("hammaslääkärille soittaminen", [], "en"),
-    ],
-)
-def test_the_language_is_that_of_the_chat_else_of_the_goal(text: str, recent: list[str], language: str) -> None:
-    assert language_of_reminder(text, recent) == language
-
-
 @pytest.fixture
 def berlin(world: World) -> Iterator[DayMemory]:
     with closing(
@@ -130,6 +113,15 @@ def outbox(world: World) -> list[str]:
 
 def test_a_goal_for_thursday_is_reminded_of_on_wednesday_evening_and_once(world: World, berlin: DayMemory) -> None:
     monday = at("2026-11-23T10:00")
+    languages: list[dict[str, Any]] = [
+        {"language": "de"},
+        {},
+        {"language": "de"},
+    ]  # of the answers to the chat's questions
+    asked = [Turn(f"q{number}", "user", CHAT, "hi", monday, extra=extra) for number, extra in enumerate(languages)]
+    berlin.upkeep.store_turns(
+        [*asked, Turn("q0", "asst", CHAT, "hello", monday), Turn("q1", "asst", CHAT, "hello", monday)]
+    )
     for text, words in (("Steuererklärung abgeben", "Donnerstag"), ("den Zahnarzt anrufen", "Donnerstag um 15 Uhr")):
         deadline = read_coming(words, monday, BERLIN)
         assert deadline
