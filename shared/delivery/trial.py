@@ -112,7 +112,7 @@ def _probes(release: OpenRelease, chats: list[str], news: list[str]) -> list[tup
         found = [index.first_chunk(chat) for chat in gate.sampled(news, chats, release.run, PROBED_CHATS)]
         firsts = [chunk for chunk in found if chunk]
         refused = {chunk.chunk_id for chunk in firsts if chunk.chunk_id in not_embedded}
-        if any(not index.search(one.text, one.chat_id, 5) for one in firsts if one.chunk_id in refused):
+        if any(not index.finding(one.text, one.chat_id) for one in firsts if one.chunk_id in refused):
             raise ReleaseRefused("the first words of a chat are not found in it")
         return [(one.chat_id, one.text) for one in firsts if one.chunk_id not in refused]
 

@@ -7,7 +7,7 @@ An item is a chunk; items are in the order of time, n of them. An array is float
     own   = the same with w_ij = 0 for other items, b = .4
     score = .50 unit(bm25) + .10 unit(own) + .25 unit(cos) + .15 unit(Σ_j w_ij unit(cos)_j / Σ_j w_ij) + what shared/ranking/question.py adds
 
-These weights are for talk between people. The more of an assistant one side is (shared/ranking/sides.py), the more those of `ASSISTED` count.
+These weights are for talk between people. The more of an assistant one side is (`Sides`), the more those of `ASSISTED` count.
 
 The fewer of the question's words are found in any item (`words_heard`), the less counts what words, neighbours and the kind of an item say, and the
 more each item's own meaning.
@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,7 +29,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.ranking.question import ASSISTED, WEIGHTS, Weights
-from shared.ranking.sides import Sides
 
 Array = NDArray[np.float32]
 #: Two equal vectors' cosines differ by their places in a matrix product (1.5e-8); all that is scaled is of the order of 1 or above.
@@ -59,28 +57,6 @@ class Neighbours:
             self._rows.append((distance, np.pad(np.where(same, near, 0).astype(np.float32), distance)))
         self.total = self.spread(np.ones(self.n, np.float32))
         self.continues = np.concatenate([[False], session[1:] == session[:-1]])[: self.n]
-
-    def longer(self, lengths: Array, starts: NDArray[np.float64]) -> Neighbours:
-        """The kernel where more items follow; `lengths` and `starts` are those of all. Of 100,000 items in a tenth of the time."""
-        reach = self._weights.reach_items
-        first = self.n - 2 * reach
-        if first < 0:
-            return Neighbours(lengths, starts, self._weights)
-        border = Neighbours(lengths[first:], starts[first:], self._weights)
-        out = copy(self)
-        out.n = len(lengths)
-        out._rows = [
-            (distance, np.concatenate([near[:-distance], beyond[2 * reach :]]))
-            for (distance, near), (_, beyond) in zip(self._rows, border._rows, strict=True)
-        ]
-        # The last `reach` items of before have neighbours among the new ones.
-        out.total = np.concatenate([self.total[:-reach], border.total[reach:]])
-        out.continues = np.concatenate([self.continues, border.continues[2 * reach :]])
-        return out
-
-    @property
-    def nbytes(self) -> int:
-        return sum(row.nbytes for _, row in self._rows) + self.total.nbytes + self.continues.nbytes
 
     def spread(self, values: Array) -> Array:
         """Each item's value and its neighbours', weighted."""
@@ -129,6 +105,38 @@ class Question:
     prefers: Array | None = None  # 1 where somebody says what he prefers; None unless the question asks for advice
 
 
+#: An answer of so many times the length of a message makes no difference yet; one of `FULL` times makes all of it. Medians of each side.
+LEAST, FULL = 2.0, 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """Who tells and who answers in a chat, measured over its items in the order of time.
+
+    Between people both sides tell, at about the same length. A person tells an assistant something in short messages and gets long answers, which
+    repeat the person's words at length: what was said stands in the short message. How much a chat is of that kind is a number from 0 to 1.
+    """
+
+    assistant: NDArray[np.bool_]  # said by an assistant without a name
+    lengths: Array  # characters
+
+    @cached_property
+    def firsts(self) -> NDArray[np.intp]:
+        """The first item of each run: items of one side that follow each other, such as the passages of an answer."""
+        return np.flatnonzero(
+            np.concatenate([[True], self.assistant[1:] != self.assistant[:-1]])[: len(self.assistant)]
+        )
+
+    @cached_property
+    def share(self) -> float:
+        """How much of an assistant the answering side is: 0 where it has a name, or answers no longer than the other side writes; at most 1."""
+        if self.assistant.all() or not self.assistant.any():
+            return 0.0
+        runs, answers = np.add.reduceat(self.lengths, self.firsts), self.assistant[self.firsts]
+        times = np.median(runs[answers]) / max(1.0, float(np.median(runs[~answers])))
+        return float(np.clip(np.log(max(times, LEAST) / LEAST) / np.log(FULL / LEAST), 0.0, 1.0))
+
+
 @dataclass(frozen=True)
 class Features:
     """What is known of a chat's items before anybody asks."""
@@ -150,15 +158,6 @@ class Features:
         """ln(1 + characters)."""
         return np.log1p(self.lengths)
 
-    @property
-    def nbytes(self) -> int:
-        """With what will be computed when somebody asks."""
-        return (
-            self.neighbours.nbytes
-            + sum(one.nbytes for one in (self.lengths, self.asks, self.timed))
-            + 3 * self.tokens.nbytes
-        )
-
 
 @dataclass(frozen=True)
 class Scored:
@@ -168,17 +167,12 @@ class Scored:
     parts: dict[str, Array]
     bm25: Array
     cosine: Array | None
-    lexical: Array  # bm25 as a share of the best
-    vector: Array | None  # cosine as a share of the best
     words: Array | None = None  # share of the question's words in each item; None of a question without any
     notes: Array | None = None  # bm25 of the best note of each item; None without notes
 
     def explain(self, items: Integers | Sequence[int]) -> list[dict[str, float]]:
-        """Of each of these items the total, every part of it, the raw signals, their shares of the best, and the share of the words; no `cosine` of
-        one without a vector."""
-        named = {"total": self.total, **self.parts, "bm25": self.bm25, "best_lexical": self.lexical}
-        if self.vector is not None:
-            named["best_vector"] = self.vector
+        """Of each of these items the total, every part of it, the raw signals, and the share of the words; no `cosine` of one without a vector."""
+        named = {"total": self.total, **self.parts, "bm25": self.bm25}
         if self.cosine is not None:
             named["cosine"] = self.cosine
         if self.words is not None:
@@ -308,9 +302,7 @@ def score(question: Question, features: Features, similarities: Array | None, we
     total = np.zeros(near.n, np.float32)
     for part in parts.values():
         total += part
-    return Scored(
-        total, parts, words, similarities if cosine is not None else None, lexical, meaning, share, question.notes
-    )
+    return Scored(total, parts, words, similarities if cosine is not None else None, share, question.notes)
 
 
 def words_heard(share: Array, weights: Weights = WEIGHTS) -> float:
@@ -333,34 +325,18 @@ def _priors(features: Features, weights: Weights) -> dict[str, Array]:
     return parts
 
 
-#: Items whose best stands for them all in the search for the k best of many.
-BLOCK = 64
-
-
 def best(scored: Scored, k: int, *, only_found: bool, inside: NDArray[np.bool_] | None = None) -> Integers:
     """Ordinals of the `k` best items, best first, the newer one of equals; `only_found`: of those that a term of the question is near, or
     that a note with one describes.
 
     `inside`, of shape (n,): of those that are true there.
     """
-    if not only_found and inside is None:
-        among = np.flatnonzero(scored.total >= _at_most(scored.total, k))
-    else:
-        among = np.arange(len(scored.total))
-        if only_found:
-            among = np.flatnonzero(scored.bm25 if scored.notes is None else scored.bm25 + scored.notes)
-        among = among if inside is None else among[inside[among]]
+    among = np.arange(len(scored.total))
+    if only_found:
+        among = np.flatnonzero(scored.bm25 if scored.notes is None else scored.bm25 + scored.notes)
+    among = among if inside is None else among[inside[among]]
     totals = scored.total[among]
     if k < len(among):
         border = np.partition(totals, len(totals) - k)[len(totals) - k]
         among, totals = among[totals >= border], totals[totals >= border]
     return among[np.lexsort((-among, -totals))][:k].astype(np.int32)
-
-
-def _at_most(totals: Array, k: int) -> float:
-    """A number that at least `k` of these are not below, and few more: the k-th best of the bests of blocks. It saves sorting all."""
-    blocks = len(totals) // BLOCK
-    if not 0 < k <= blocks:
-        return -np.inf
-    bests = totals[: blocks * BLOCK].reshape(blocks, BLOCK).max(axis=1)
-    return float(np.partition(bests, blocks - k)[blocks - k])

@@ -23,8 +23,7 @@ import orjson
 from numpy.typing import NDArray
 
 from shared.ranking.question import asks, tells_time
-from shared.ranking.scoring import Array, Features, Neighbours, Posting
-from shared.ranking.sides import Sides
+from shared.ranking.scoring import Array, Features, Neighbours, Posting, Sides
 from shared.ranking.tokeniser import Tokeniser
 from shared.text.dates.named_times import Span
 from shared.turns.chunk import turn_order
@@ -43,8 +42,6 @@ _COLUMNS = "chunk_ids, speakers, starts, lengths, tokens, said_by, flags, users"
 
 #: Bits of a chunk's flags. One more changes what a part holds: raise LAYOUT (lexical.py), else parts of earlier nights keep it 0.
 ASKS, TIMED = 1, 2
-#: Bytes of an id beside its characters (a Python string), and of what holds it.
-_ID_BYTES = 57
 
 
 def write_chat(connection: sqlite3.Connection, chat_no: int, entries: Sequence[Any], tokeniser: Tokeniser) -> None:
@@ -95,14 +92,6 @@ class Items:
     def __len__(self) -> int:
         return len(self.starts)
 
-    @property
-    def nbytes(self) -> int:
-        return self._array_bytes
-
-    @cached_property
-    def _array_bytes(self) -> int:
-        return self.starts.nbytes + self.said_by.nbytes + self.features.nbytes
-
     @cached_property
     def namesakes(self) -> dict[Speaker, str]:
         """The marks of speakers that share a name (shared/turns/speakers.py)."""
@@ -135,11 +124,6 @@ class ChatItems(Items):
 
     stretches: tuple[Stretch, ...]
     chunk_ids: tuple[str, ...]
-
-    @property
-    def nbytes(self) -> int:
-        places = sum(one.places.nbytes for one in self.stretches)
-        return super().nbytes + places + sum(map(len, self.chunk_ids)) + (_ID_BYTES + 8) * len(self)
 
 
 @dataclass(frozen=True, eq=False)

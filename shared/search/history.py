@@ -5,12 +5,12 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from shared.errors import InvalidInput
+from shared.ranking.tokeniser import Tokeniser
 from shared.text.writing import folded
 from shared.turns.records import time_order
 
@@ -57,12 +57,11 @@ def history(
 
     `hidden` (turn ids) are forgotten. InvalidInput if `contains` holds nothing, ReleaseRefused if the release's texts cannot be read.
     """
-    with closing(_Words(asked.contains)) as words:
-        leave_out = set(of_day).union(hidden)
-        released = release.turns_back(asked.chat_id, asked.since, asked.until, leave_out) if release else ()
-        todays = (turn for turn in day if turn.turn_id not in hidden)
-        both = heapq.merge(words.holding(todays), words.holding(released), key=time_order, reverse=True)
-        found = list(islice(both, asked.limit + 1))
+    words, leave_out = _Words(asked.contains), set(of_day).union(hidden)
+    released = release.turns_back(asked.chat_id, asked.since, asked.until, leave_out) if release else ()
+    todays = (turn for turn in day if turn.turn_id not in hidden)
+    both = heapq.merge(words.holding(todays), words.holding(released), key=time_order, reverse=True)
+    found = list(islice(both, asked.limit + 1))
     return TurnHistory(sorted(found[: asked.limit], key=time_order), len(found) > asked.limit)
 
 
@@ -73,8 +72,6 @@ class _Words:
     """
 
     def __init__(self, text: str | None) -> None:
-        from shared.ranking.tokeniser import Tokeniser
-
         self._pieces = [piece for groups in _PIECE.findall(text or "") if (piece := folded("".join(groups)).strip())]
         if text is not None and not self._pieces:
             raise InvalidInput(f"{text!r} contains nothing to search for. Write words, or leave it out.")
@@ -98,9 +95,6 @@ class _Words:
 
     def _in(self, missing: Sequence[int], terms: Sequence[str]) -> bool:
         return all(_stands(self._phrases[at], terms) for at in missing)
-
-    def close(self) -> None:
-        self._tokeniser.close()
 
 
 def _stands(phrase: tuple[str, ...], terms: Sequence[str]) -> bool:

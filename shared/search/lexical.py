@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 from cachetools import LRUCache
 
 from shared.errors import LedgerMismatch
-from shared.ranking.question import Match, query_terms, query_words
+from shared.ranking.question import query_words
+from shared.ranking.tokeniser import Tokeniser, question_terms
 from shared.release.integrity import check_database, damage_named, open_closed
 from shared.release.parts import begin, new_part, part_files
 from shared.turns.chunk import COLUMNS, Chunk, chunk_of, turn_order, values_of
 
 if TYPE_CHECKING:
     from shared.ranking.scoring import Posting
-    from shared.ranking.tokeniser import Tokeniser
     from shared.release.parts import Earlier
     from shared.search.chat_items import ChatItems
 
@@ -45,8 +45,8 @@ CREATE INDEX chunks_by_exchange ON chunks (chat_id, exchange, role, passage);
 """
 
 
-#: Bytes of chats in memory; one that is larger is kept alone. An item takes 150 or more: so some 200,000 items, 300 chats of 600, stay at hand.
-ITEM_BYTES = 32_000_000
+#: Items of chats in memory, of 150 bytes or more each: 300 chats of 600. A chat that has more is kept alone, and one counts as so many at least.
+ITEMS_KEPT, FEWEST = 200_000, 60
 #: Ids in one statement; SQLite takes 32,766.
 IDS_AT_ONCE = 1000
 #: Chunks that are kept once they were read: a chat's best ones come again from question to question. One takes a kilobyte beside its text.
@@ -81,27 +81,26 @@ def part_content(rows: Iterable[tuple[Chunk, str]]) -> bytes:
 
 def _write_part(connection: sqlite3.Connection, rows: Iterable[tuple[Chunk, str]], *, on_disk: bool = True) -> int:
     """How many chunks the new file holds. One chat is in memory at a time."""
-    from shared.ranking.tokeniser import Tokeniser
-    from shared.search import chat_items
+    from shared.search import chat_items  # late: numpy is slow to load
 
     number, chats = 0, set[str]()
     connection.execute("PRAGMA journal_mode=DELETE")
     connection.executescript(SCHEMA + chat_items.SCHEMA)
-    with closing(Tokeniser(on_disk=on_disk)) as tokeniser:
-        for chat_id, group in itertools.groupby(rows, key=lambda row: row[0].chat_id):
-            if chat_id in chats:
-                raise ValueError(f"the chunks of chat {chat_id} do not follow each other")
-            chats.add(chat_id)
-            connection.execute("INSERT INTO chats (chat_no, chat_id) VALUES (?,?)", (len(chats), chat_id))
-            own = list(group)
-            connection.executemany(
-                f"INSERT INTO chunks (chunk_no, {COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608 - constants
-                ((at, *values_of(chunk)) for at, (chunk, _) in enumerate(own, start=number + 1)),
-            )
-            number += len(own)
-            own.sort(key=lambda row: row[0].started_at)
-            entries = [(c.chunk_id, c.role, c.speaker, c.user_id, c.text, c.started_at, text) for c, text in own]
-            chat_items.write_chat(connection, len(chats), entries, tokeniser)
+    tokeniser = Tokeniser(on_disk=on_disk)
+    for chat_id, group in itertools.groupby(rows, key=lambda row: row[0].chat_id):
+        if chat_id in chats:
+            raise ValueError(f"the chunks of chat {chat_id} do not follow each other")
+        chats.add(chat_id)
+        connection.execute("INSERT INTO chats (chat_no, chat_id) VALUES (?,?)", (len(chats), chat_id))
+        own = list(group)
+        connection.executemany(
+            f"INSERT INTO chunks (chunk_no, {COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608 - constants
+            ((at, *values_of(chunk)) for at, (chunk, _) in enumerate(own, start=number + 1)),
+        )
+        number += len(own)
+        own.sort(key=lambda row: row[0].started_at)
+        entries = [(c.chunk_id, c.role, c.speaker, c.user_id, c.text, c.started_at, text) for c, text in own]
+        chat_items.write_chat(connection, len(chats), entries, tokeniser)
     connection.commit()
     return number
 
@@ -145,6 +144,11 @@ def check(place: Path, chunks_per_chat: Mapping[str, int], earlier: Earlier | No
     return dict(found)
 
 
+def room_of(items: int) -> int:
+    """What a chat of so many items takes of ITEMS_KEPT."""
+    return min(max(items, FEWEST), ITEMS_KEPT)
+
+
 class LexicalIndex:
     """Reader of one release's `lexical/`, or of one part. May be used from several threads."""
 
@@ -154,8 +158,7 @@ class LexicalIndex:
             raise sqlite3.OperationalError(f"{place} holds no part")
         self._connections = [open_closed(path) for path in paths]
         self._lock = threading.Lock()
-        self._tokeniser: Tokeniser | None = None
-        self._items: LRUCache[str, ChatItems] = LRUCache(ITEM_BYTES, getsizeof=lambda one: min(one.nbytes, ITEM_BYTES))
+        self._items: LRUCache[str, ChatItems] = LRUCache(ITEMS_KEPT, getsizeof=lambda one: room_of(len(one)))
         self._kept: LRUCache[str, Chunk] = LRUCache(CHUNKS_KEPT)
         self._keeping = threading.Lock()
 
@@ -165,8 +168,6 @@ class LexicalIndex:
         with self._lock:
             for connection in self._connections:
                 connection.close()
-            if self._tokeniser:
-                self._tokeniser.close()
 
     def items(self, chat_id: str) -> ChatItems | None:
         """The chat's items, kept in memory from the first time on; None for an unknown chat."""
@@ -177,14 +178,6 @@ class LexicalIndex:
         with self._keeping:
             return self._items.setdefault(chat_id, read)  # another thread may have been quicker
 
-    def terms(self, words: Sequence[str]) -> list[str]:
-        """What is looked for, given the words of a question."""
-        from shared.ranking.tokeniser import Tokeniser  # late: numpy is slow to load
-
-        with self._lock:
-            tokeniser = self._tokeniser = self._tokeniser or Tokeniser()
-        return tokeniser.terms(" ".join(query_terms(words)))
-
     def postings(self, items: ChatItems, terms: Sequence[str]) -> dict[str, Posting]:
         """Where these terms stand in a chat, those that do."""
         from shared.search.chat_items import joined_postings, read_postings
@@ -192,19 +185,12 @@ class LexicalIndex:
         with self._lock:
             return joined_postings([read_postings(self._connections[one.part], one, terms) for one in items.stretches])
 
-    def search(self, query: str, chat_id: str, k: int) -> list[Match]:
-        """The chat's chunks that hold one of the words, best first; score is BM25 with what stands near (higher is better)."""
-        import numpy as np
-
-        from shared.ranking.scoring import bm25
-
-        items = self.items(chat_id)
-        if items is None or not (postings := self.postings(items, self.terms(query_words(query)))):
-            return []
-        scores = bm25(postings.values(), items.features)
-        holding = np.unique(np.concatenate([ordinals for ordinals, _ in postings.values()]))
-        ranked = holding[np.lexsort((-holding, -scores[holding]))][:k]
-        return [Match(items.chunk_ids[at], float(scores[at])) for at in ranked]
+    def finding(self, query: str, chat_id: str) -> set[str]:
+        """Ids of the chat's chunks that hold one of the words."""
+        if (items := self.items(chat_id)) is None:
+            return set()
+        found = self.postings(items, question_terms(query_words(query))).values()
+        return {items.chunk_ids[at] for ordinals, _ in found for at in ordinals.tolist()}
 
     def turn_ids(self, chat_id: str, since: float | None = None, until: float | None = None) -> Iterator[str]:
         """The chat's turns, the newest first, said from `since` on and before `until` (POSIX seconds)."""

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -22,7 +21,8 @@ from zoneinfo import ZoneInfo
 from shared.embedding.centring import centred, whole
 from shared.errors import without_words
 from shared.ranking.injection import Evidence, may_be_foreign, read_message
-from shared.ranking.question import asks_for_advice, asks_when, groups, meant_speakers, query_terms, query_words
+from shared.ranking.question import asks_for_advice, asks_when, groups, meant_speakers, query_words
+from shared.ranking.tokeniser import question_terms
 from shared.search.lexical import LexicalIndex
 from shared.search.types import EmbedQuery, Hit, Query, Recalled
 from shared.text.dates.named_times import Span, names_one_of
@@ -35,7 +35,7 @@ from shared.vectors.base import MemoryBackend
 if TYPE_CHECKING:
     from shared.ranking.scoring import Array, Integers, Posting, Question, Scored
     from shared.search.chat_items import ChatItems
-    from shared.search.merge import Merged, MergedCache
+    from shared.search.merge import Merged
     from shared.search.notes import ChatNotes, NoteIndex
     from shared.turns.speakers import Speaker
 
@@ -49,13 +49,11 @@ SPARE, MOST_READ = 8, 1000
 
 @dataclass(frozen=True)
 class Sources:
-    """Where a lookup reads. `lexical` is None where there is no release; `terms` tokenises a query's words like the items. `embed_query`
-    makes the query vector for the day's turns if the release's own index is not open. `notes`: those of the release, if it has any."""
+    """Where a lookup reads. `lexical` is None where there is no release. `embed_query` makes the query vector for the day's turns if the release's
+    own index is not open. `notes`: those of the release, if it has any."""
 
     lexical: LexicalIndex | None
-    terms: Callable[[Sequence[str]], list[str]]
     backend: MemoryBackend
-    merged: MergedCache
     pool: ThreadPoolExecutor
     zone: ZoneInfo
     embed_query: EmbedQuery | None = None
@@ -98,7 +96,8 @@ class _Lookup:
         self._of_turns: Array | None = None  # the cosines of the turns themselves, without their notes
 
     def hits(self) -> list[Hit]:
-        from shared.ranking.scoring import score
+        from shared.ranking.scoring import score  # numpy, late, as the next one
+        from shared.search.merge import merge
 
         lexical, query = self._sources.lexical, self._query
         release = lexical.items(query.chat_id) if lexical else None
@@ -108,7 +107,7 @@ class _Lookup:
             return []
         ends = None if query.deadline_seconds is None else time.perf_counter() + query.deadline_seconds
         holding = lexical.holding if lexical else lambda *_: ()
-        merged = self._sources.merged.get(query.chat_id, release, query.day, query.hidden, holding)
+        merged = merge(query.chat_id, release, query.day, query.hidden, holding)
         self.speakers = tuple(merged.speakers)
         self._notes = self._notes_of(release)
         comparing = self._compare(merged)
@@ -172,7 +171,7 @@ class _Lookup:
         words, times = query_words(query.text), message.times
         # A question about a time only ("what did we talk about yesterday?") has no word to search for.
         asked = [] if message.asks_for_a_time else query_words(times.rest)
-        terms = self._sources.terms(asked)
+        terms = question_terms(asked)
         try:
             self._postings = self._standing(merged, terms)
         except sqlite3.Error as error:
@@ -229,7 +228,7 @@ class _Lookup:
         from shared.ranking.evidence import weigh
 
         message = self._message
-        words = [self._sources.terms([word]) for word in message.telling]
+        words = [question_terms([word]) for word in message.telling]
         then = int(merged.said_in(message.spans).sum()) if message.spans else 0
         words_asked = set(query_words(self._query.text))
         named = any(name.lower() in words_asked for role, name, _ in merged.speakers if is_named(role, name))
@@ -337,10 +336,7 @@ class _Lookup:
 @cache
 def _terms_of_each(words: tuple[str, ...]) -> list[str]:
     """The terms of words that are known beforehand; of each by itself, since together they would be sentence words of a message."""
-    from shared.ranking.tokeniser import Tokeniser
-
-    with closing(Tokeniser()) as tokeniser:
-        return [term for word in words for term in tokeniser.terms(" ".join(query_terms([word])))]
+    return [term for word in words for term in question_terms([word])]
 
 
 def _whose(chunk: Chunk, marks: Mapping[Speaker, str]) -> tuple[str, str, str, Origin]:
@@ -349,15 +345,13 @@ def _whose(chunk: Chunk, marks: Mapping[Speaker, str]) -> tuple[str, str, str, O
 
 
 def _hit(chunk: Chunk, scores: dict[str, float], again: list[Chunk], questions: dict[str, str], mark: str = "") -> Hit:
-    words, lexical, vector = scores.pop("words", None), scores.pop("best_lexical"), scores.pop("best_vector", None)
+    words = scores.pop("words", None)
     also = (
         dict.fromkeys(turn for other in again for turn in other.turn_ids if turn not in chunk.turn_ids) if again else ()
     )
     return Hit(
         chunk,
         scores.pop("total"),
-        lexical if scores["bm25"] else None,
-        vector if "cosine" in scores else None,
         questions.get(chunk.exchange) if chunk.role == "asst" else None,
         scores,
         tuple(also),

@@ -6,13 +6,11 @@ item and similarities are those of the whole chat (shared/ranking/scoring.py).
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from shared.ranking.scoring import Array, Features, Integers, Neighbours, Posting
@@ -21,9 +19,6 @@ from shared.search.day_items import DayItems
 from shared.search.types import HiddenTurns
 from shared.turns.chunk import Chunk, turn_order
 from shared.turns.speakers import Speaker
-
-#: Size of the cache of merged chats, in bytes and chats. A chat of 100,000 items takes 8 MB, one of 600 items takes 46 KB.
-CACHE_BYTES, CACHE_CHATS = 16_000_000, 64
 
 #: Which of these turns the release has chunks of, in one chat.
 Holding = Callable[[str, Iterable[str]], Collection[str]]
@@ -35,25 +30,13 @@ class Merged(Items):
 
     release: ChatItems | None
     day: DayItems | None
-    hidden: HiddenTurns
-    gone: Integers  # rows of the release that are hidden by name
     order: Integers | None = None  # (n,): the row of each item
     places: Integers | None = None  # (rows,): the item of each row, -1 for none
-    appended: bool = False  # the items of the release come first, unchanged
-
-    @property
-    def nbytes(self) -> int:
-        if self.order is None or self.places is None:
-            return 0
-        return super().nbytes + self.order.nbytes + self.places.nbytes
 
     def rows(self, items: Integers) -> list[int]:
         """The rows of these items."""
         rows: list[int] = (items if self.order is None else self.order[items]).tolist()
         return rows
-
-    def chunk_id(self, row: int) -> str:
-        return self.release.chunk_ids[row] if self.release and row < len(self.release) else self.of_day(row).chunk_id
 
     def of_day(self, row: int) -> Chunk:
         """The chunk of a row of the day."""
@@ -102,7 +85,7 @@ class Merged(Items):
         return after if until is None else after & (self.starts < until)
 
     def _moved(self, posting: Posting, first: int) -> Posting:
-        if self.places is None or (self.appended and not first):
+        if self.places is None:
             return posting
         ordinals = self.places[posting[0] + first]
         there = ordinals >= 0
@@ -126,51 +109,29 @@ class Merged(Items):
 
 
 def merge(
-    chat_id: str,
-    release: ChatItems | None,
-    day: DayItems | None,
-    hidden: HiddenTurns,
-    holding: Holding,
-    earlier: Merged | None = None,
+    chat_id: str, release: ChatItems | None, day: DayItems | None, hidden: HiddenTurns, holding: Holding
 ) -> Merged:
-    """Merge one chat's items; at least one side exists. A turn in both is taken from the release.
-
-    `earlier` is the chat's previous result: what depends on unchanged parts is reused.
-    """
-    same_gone = earlier is not None and earlier.release is release and earlier.hidden == hidden
-    gone = earlier.gone if earlier and same_gone else _named(release, hidden.turn_ids)
+    """Merge one chat's items; at least one side exists. A turn in both is taken from the release."""
     if release and not day and not hidden:
         same = {name: getattr(release, name) for name in ("chat_id", "speakers", "starts", "said_by", "features")}
-        return Merged(**same, release=release, day=None, hidden=hidden, gone=gone)
-    order = _order(release, _rows_of_day(chat_id, day, hidden, release, holding), day, hidden, gone)
+        return Merged(**same, release=release, day=None)
+    order = _order(release, _rows_of_day(chat_id, day, hidden, release, holding), day, hidden)
     first = len(release) if release else 0
     places = np.full(first + len(day or ()), -1, np.int32)
     places[order] = np.arange(len(order), dtype=np.int32)
     speakers, said_by = _speakers(release, day, order)
-    appended = release is not None and np.array_equal(order[:first], np.arange(first))
     starts = np.concatenate([side.starts for side in (release, day) if side is not None])[order]
     return Merged(
         chat_id=chat_id,
         speakers=speakers,
         starts=starts,
         said_by=said_by,
-        features=_features(release, day, order, starts, (speakers, said_by), appended=appended),
+        features=_features(release, day, order, starts, (speakers, said_by)),
         release=release,
         day=day,
-        hidden=hidden,
-        gone=gone,
         order=order,
         places=places,
-        appended=appended,
     )
-
-
-def _named(release: ChatItems | None, turn_ids: Collection[str]) -> Integers:
-    """Rows of the release that belong to these turns."""
-    if not turn_ids or release is None:
-        return np.zeros(0, np.int32)
-    rows = [row for row, name in enumerate(release.chunk_ids) if name.rpartition("#")[0] in turn_ids]
-    return np.array(rows, np.int32)
 
 
 def _rows_of_day(
@@ -188,16 +149,15 @@ def _rows_of_day(
     ]
 
 
-def _order(
-    release: ChatItems | None, rows: list[int], day: DayItems | None, hidden: HiddenTurns, gone: Integers
-) -> Integers:
+def _order(release: ChatItems | None, rows: list[int], day: DayItems | None, hidden: HiddenTurns) -> Integers:
     """The rows that are ranked, in the order of time."""
     first = len(release) if release else 0
     kept = np.ones(first, bool)
-    kept[gone] = False
     order = np.arange(first, dtype=np.int32)
     if release and hidden.before is not None:
         kept[: np.searchsorted(release.starts, hidden.before)] = False
+    if release and hidden.turn_ids:
+        kept[[row for row, name in enumerate(release.chunk_ids) if name.rpartition("#")[0] in hidden.turn_ids]] = False
     if day and rows:
         before = _positions(release, day, rows) if release else np.zeros(len(rows), np.int64)
         order = np.insert(order, before, np.array(rows, np.int32) + first)
@@ -238,48 +198,19 @@ def _features(
     order: Integers,
     starts: NDArray[np.float64],
     said: tuple[list[Speaker], NDArray[np.int32]],
-    *,
-    appended: bool,
 ) -> Features:
-    old = release.features if release else None
-    both_sides: list[Features | DayItems] = [side for side in (old, day) if side is not None]
+    sides = (release.features if release else None, day)
+    both_sides: list[Features | DayItems] = [side for side in sides if side is not None]
 
     def both(name: str) -> Array:
         return np.concatenate([getattr(side, name) for side in both_sides])[order].astype(np.float32)
 
     lengths = both("lengths")
-    near = old.neighbours.longer(lengths, starts) if old and appended else Neighbours(lengths, starts)
     return Features(
         tokens=both("tokens"),
         lengths=lengths,
         asks=both("asks"),
         timed=both("timed"),
-        neighbours=near,
+        neighbours=Neighbours(lengths, starts),
         sides=sides_of(*said, lengths),
     )
-
-
-class MergedCache:
-    """The last merged items of each chat. One per release; thread-safe."""
-
-    def __init__(self) -> None:
-        # A chat counts as at least 1/CACHE_CHATS of the bytes, and at most as all of them: then it is the only one in the cache.
-        self._cache: LRUCache[str, Merged] = LRUCache(
-            CACHE_BYTES, getsizeof=lambda one: min(max(one.nbytes, CACHE_BYTES // CACHE_CHATS), CACHE_BYTES)
-        )
-        self._lock = threading.Lock()
-
-    def get(
-        self, chat_id: str, release: ChatItems | None, day: DayItems | None, hidden: HiddenTurns, holding: Holding
-    ) -> Merged:
-        """The merged items, from the cache if nothing has changed. `day` is compared by identity: each revision is a new object."""
-        if release and not day and not hidden:  # nothing to cache: these are the release's own arrays
-            return merge(chat_id, release, day, hidden, holding)
-        with self._lock:
-            cached = self._cache.get(chat_id)
-        if cached and cached.release is release and cached.day is day and cached.hidden == hidden:
-            return cached
-        made = merge(chat_id, release, day, hidden, holding, cached)
-        with self._lock:
-            self._cache[chat_id] = made
-        return made

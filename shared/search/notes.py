@@ -17,14 +17,14 @@ from cachetools import LRUCache
 
 from shared.ranking.scoring import Array, Integers, own_bm25
 from shared.search.chat_items import ChatItems
-from shared.search.lexical import LexicalIndex
+from shared.search.lexical import ITEMS_KEPT, LexicalIndex, room_of
 from shared.vectors.sqlite.files import VectorFile
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
 
-#: Bytes of chats' notes in memory, and of their vectors.
-CACHE_BYTES, VECTOR_CACHE_BYTES = 32_000_000, 64_000_000
+#: Bytes of the notes' vectors in memory.
+VECTOR_CACHE_BYTES = 64_000_000
 
 
 class NoteIndex:
@@ -34,7 +34,7 @@ class NoteIndex:
         """`dimensions` of the vectors, None if there are none. sqlite3.Error or ReleaseRefused if a file is damaged."""
         self._words = LexicalIndex(words)
         self._vectors = VectorFile(vectors, dimensions, VECTOR_CACHE_BYTES) if dimensions is not None else None
-        self._kept: LRUCache[str, ChatNotes] = LRUCache(CACHE_BYTES, getsizeof=lambda one: min(one.nbytes, CACHE_BYTES))
+        self._kept: LRUCache[str, ChatNotes] = LRUCache(ITEMS_KEPT, getsizeof=lambda one: room_of(len(one.notes)))
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -68,10 +68,6 @@ class ChatNotes:
     of: Integers
     words: LexicalIndex
     vectors: VectorFile | None
-
-    @property
-    def nbytes(self) -> int:
-        return self.chunks.nbytes + self.notes.nbytes + self.of.nbytes
 
     def by_words(self, terms: Sequence[str]) -> Array:
         """BM25 of each chunk's best note, shape (chunks,); 0 where no note has one of the terms. sqlite3.Error if they cannot be read."""

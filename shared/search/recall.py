@@ -8,7 +8,7 @@ import sqlite3
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -18,7 +18,7 @@ import structlog
 
 from shared.config.settings import Settings
 from shared.errors import HmemError, ReleaseRefused, without_words
-from shared.ranking.question import query_terms
+from shared.ranking.tokeniser import Tokeniser
 from shared.release.chats import ChatTable
 from shared.release.manifest import CHATS, LEXICAL, NOTE_VECTORS, NOTES, REPAIR, Manifest, prove_folder, read_manifest
 from shared.release.retention import reading
@@ -30,9 +30,7 @@ from shared.vectors.base import MemoryBackend, NullBackend
 from shared.vectors.registry import backend_of
 
 if TYPE_CHECKING:
-    from shared.ranking.tokeniser import Tokeniser
     from shared.search.day_items import DayItems, DayTurn
-    from shared.search.merge import MergedCache
     from shared.search.notes import NoteIndex
     from shared.turns.speakers import Speaker
 
@@ -66,7 +64,6 @@ class OpenRelease:
             self._backend: MemoryBackend = backend_of(settings, path, self.manifest)
             self._zone = settings.timezone
             self._pool = ThreadPoolExecutor(settings.max_concurrent_tasks, thread_name_prefix="vectors")
-            self._merged: MergedCache | None = None
             self._stack = stack.pop_all()
 
     @property
@@ -222,23 +219,11 @@ class OpenRelease:
         ValueError if the query comes with another chat's day.
         """
         self.open_texts()
-        self._merged = self._merged or _cache()
-        sources = Sources(
-            self._lexical, self._terms, self._backend, self._merged, self._pool, self._zone, embed_query, self._notes
-        )
+        sources = Sources(self._lexical, self._backend, self._pool, self._zone, embed_query, self._notes)
         found = look_up(sources, query)
         if self.text_missing:
             return replace(found, degraded=[f"no recalled text: {self.text_missing}"])
         return _as_meant(found, self._on_purpose)
-
-    def _terms(self, words: Sequence[str]) -> list[str]:
-        """Tokenised like the release; without its texts, only the day's turns are searched."""
-        if self._lexical:
-            return self._lexical.terms(words)
-        from shared.ranking.tokeniser import Tokeniser
-
-        with closing(Tokeniser()) as tokeniser:
-            return tokeniser.terms(" ".join(query_terms(words)))
 
 
 def _assembled(lexical: LexicalIndex, chat_id: str, turn_ids: Sequence[str]) -> dict[str, Turn]:
@@ -272,39 +257,21 @@ class DayRecall:
         self._pool = ThreadPoolExecutor(settings.max_concurrent_tasks, thread_name_prefix="day-vectors")
         self._on_purpose = settings.without_vectors
         self._backend = NullBackend(self._on_purpose or "there is no release yet, and no embedder by day")
-        self._made: tuple[Tokeniser, MergedCache] | None = None
-        self._lock = threading.Lock()
+        self._tokeniser = Tokeniser()
 
     def close(self) -> None:
         self._pool.shutdown(wait=True)
-        with self._lock:
-            if self._made:
-                self._made[0].close()
 
     def items(self, chat_id: str, turns: Iterable[DayTurn], earlier: DayItems | None = None) -> DayItems:
-        """One chat's turns for `recall`, as `DayItems.of` makes them. Reuse the object while nothing changes: merged items are cached by it."""
+        """One chat's turns for `recall`, as `DayItems.of` makes them."""
         from shared.search.day_items import DayItems
 
-        return DayItems.of(chat_id, turns, self._own()[0], earlier)
+        return DayItems.of(chat_id, turns, self._tokeniser, earlier)
 
     def recall(self, query: Query, embed_query: EmbedQuery | None = None) -> Recalled:
         """As `OpenRelease.recall`."""
-        tokeniser, merged = self._own()
-
-        def terms(words: Sequence[str]) -> list[str]:
-            return tokeniser.terms(" ".join(query_terms(words)))
-
-        sources = Sources(None, terms, self._backend, merged, self._pool, self._zone, embed_query)
+        sources = Sources(None, self._backend, self._pool, self._zone, embed_query)
         return _as_meant(look_up(sources, query), self._on_purpose)
-
-    def _own(self) -> tuple[Tokeniser, MergedCache]:
-        """Made on first use, since numpy is slow to load."""
-        with self._lock:
-            if self._made is None:
-                from shared.ranking.tokeniser import Tokeniser
-
-                self._made = Tokeniser(), _cache()
-            return self._made
 
 
 def _as_meant(found: Recalled, on_purpose: str | None) -> Recalled:
@@ -312,12 +279,6 @@ def _as_meant(found: Recalled, on_purpose: str | None) -> Recalled:
     if on_purpose is None:
         return found
     return replace(found, degraded=[why for why in found.degraded if why != f"no vector search: {on_purpose}"])
-
-
-def _cache() -> MergedCache:
-    from shared.search.merge import MergedCache  # numpy, late
-
-    return MergedCache()
 
 
 def _open_notes(path: Path, manifest: Manifest) -> NoteIndex | None:

@@ -59,15 +59,12 @@ class Hit:
     """A recalled chunk and the question that it answers.
 
     `rank` is the ranking score, not comparable between queries; `scores` are the parts that add up to it, and the raw signals `bm25` and
-    `cosine`. `lexical` and `vector` are bm25 and cosine as shares of the chat's best (0 to 1); None if no word of the query is near, or no vector
-    was compared. `words` is the share of the query's words that occur in it (0 to 1, weighted by rarity), None for a query without words.
+    `cosine`. `words` is the share of the query's words that occur in it (0 to 1, weighted by rarity), None for a query without words.
     `also` are the turns with the same text; `mark` distinguishes its speaker from another of the same name.
     """
 
     chunk: Chunk
     rank: float
-    lexical: float | None
-    vector: float | None
     question: str | None
     scores: dict[str, float] = field(default_factory=dict)
     also: tuple[str, ...] = ()

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from shared.embedding.local.embedder import MODEL_DIR
-from shared.ranking.scoring import Features, Neighbours, Posting
-from shared.ranking.sides import Sides
+from shared.ranking.scoring import Features, Neighbours, Posting, Sides
 from shared.turns.chunk import Chunk
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -139,10 +139,9 @@ def _terms(texts: Iterable[str]) -> Iterator[str]:
     """The words of these texts in the form of an index, some of them more than once: "striving" is indexed as "strive"."""
     from shared.ranking.tokeniser import Tokeniser
 
-    left = iter(texts)
-    with closing(Tokeniser()) as tokeniser:
-        while some := list(itertools.islice(left, TEXTS_AT_ONCE)):
-            yield from (term for term, _ in tokeniser.postings(some))
+    left, tokeniser = iter(texts), Tokeniser()
+    while some := list(itertools.islice(left, TEXTS_AT_ONCE)):
+        yield from (term for term, _ in tokeniser.postings(some))
 
 
 def _parts(client: Any, key: bytes) -> list[bytes]:

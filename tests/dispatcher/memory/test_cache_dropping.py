@@ -32,7 +32,7 @@ from tests.support.world import REPOSITORY, World
 
 #: Functions that keep results for the life of the process, and why no forgetting concerns them.
 NO_WORDS = {
-    "shared/search/lookup.py:_terms_of_each": "the terms of words in tables of ours", "shared/text/language.py:_model": "the model of languages",
+    "shared/search/lookup.py:_terms_of_each": "the terms of words in tables of ours",
     "shared/embedding/local/embedder.py:_shared": "the embedder", "shared/vectors/qdrant/server.py:_trusted": "certificates",
     "dispatcher/memory/store/rows.py:_entering": "a statement",
     "dispatcher/memory/store/turns.py:_upsert": "a statement", "dispatcher/memory/typed/tags.py:_markdown": "rules",

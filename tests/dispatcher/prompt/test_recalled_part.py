@@ -33,7 +33,7 @@ def answer(to: Hit, text: str, passage: int = 1, passages: int = 1, rank: float 
     asked = to.chunk
     turn = f"{asked.exchange}:asst"
     chunk = replace(asked, chunk_id=f"{turn}#{passage}", turn_ids=(turn,), role="asst", speaker="assistant", text=text)
-    return Hit(replace(chunk, passage=passage, passages=passages), rank, rank, None, None)
+    return Hit(replace(chunk, passage=passage, passages=passages), rank, None)
 
 
 # The order.

@@ -178,8 +178,8 @@ def test_a_poison_text_stays_findable_by_keyword(world: World, ollama: OllamaApi
             recalled = release.recall(Query(chat, word, 3))
             assert recalled.degraded == []
             # Among the first: which is the very first hangs on cosines, which differ a little from processor to processor.
-            assert (word, None) in [(hit.chunk.text.split()[1], hit.vector) for hit in recalled.hits]
-        assert release.recall(Query("9912", "what grows there?", 3)).hits[0].vector is not None
+            assert (word, None) in [(hit.chunk.text.split()[1], hit.meaning) for hit in recalled.hits]
+        assert release.recall(Query("9912", "what grows there?", 3)).hits[0].meaning is not None
     finally:
         release.close()
     ollama.poison.clear()
@@ -288,11 +288,11 @@ def test_vectors_come_back_when_the_embedder_does(world: World) -> None:
         with memory.reading() as release:
             assert release is not None
             assert "ollama pull" in (release.vectors_missing or "")
-            assert [hit.vector for hit in release.recall(Query("9912", "boiler", 5)).hits] == [None]
+            assert [hit.meaning for hit in release.recall(Query("9912", "boiler", 5)).hits] == [None]
         api.models["all-minilm:latest"] = DIGEST
         memory.retry()
         with memory.reading() as release:
             assert release is not None
             assert release.vectors_missing is None
-            assert release.recall(Query("9912", "heating", 5)).hits[0].vector is not None
+            assert release.recall(Query("9912", "heating", 5)).hits[0].meaning is not None
         memory.close()

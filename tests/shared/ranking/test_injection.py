@@ -47,7 +47,7 @@ def decided(text: str, family: str | None = FAMILY, **more: float | bool | None)
 def hit(text: str, score: float = 0.5, role: str = "user", at: float = NOW - DAY, name: str | None = None) -> Hit:
     task = f"{abs(hash((text, at)))}"
     turn = f"{task}:{role}"
-    return Hit(Chunk(f"{turn}#1", "9", task, (turn,), role, name or role, text, at, at), score, None, None, None)
+    return Hit(Chunk(f"{turn}#1", "9", task, (turn,), role, name or role, text, at, at), score, None)
 
 
 @pytest.mark.parametrize(

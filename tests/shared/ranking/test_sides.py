@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from shared.ranking.scoring import Question, score
-from shared.ranking.sides import Sides
+from shared.ranking.scoring import Question, Sides, score
 from shared.search.chat_items import sides_of
 from shared.turns.speakers import Speaker
 from tests.support.samples import features, posting

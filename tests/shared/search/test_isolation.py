@@ -160,13 +160,13 @@ def test_without_its_keywords_the_summary_remains_and_then_nothing(world: World)
     world.night()
     context = asked(world)
     assert (names(context), context.degraded) == (["recalled"], [])
-    assert all(hit.vector is not None and hit.lexical is not None for hit in context.used)
+    assert all(hit.meaning is not None and hit.scores["bm25"] for hit in context.used)
 
     shutil.rmtree(world.memory_dir / "current" / "vectors")
     context = asked(world)
     assert names(context) == ["summary", "recalled"]
     assert context.degraded[0].startswith("no vector search:")
-    assert all(hit.vector is None for hit in context.used)
+    assert all(hit.meaning is None for hit in context.used)
 
     def damage(release: OpenRelease) -> None:
         assert release._lexical

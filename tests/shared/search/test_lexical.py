@@ -28,8 +28,8 @@ def chunk(
     return Chunk(chunk_id, chat, exchange, (f"{exchange}:{role}",), role, "anna", text, 5.0, 6.0, passage, 2)
 
 
-def found(index: LexicalIndex, query: str, chat: str = "9912", k: int = 50) -> list[str]:
-    return [match.chunk_id for match in index.search(query, chat, k)]
+def found(index: LexicalIndex, query: str, chat: str = "9912") -> list[str]:
+    return sorted(index.finding(query, chat))
 
 
 @pytest.fixture
@@ -117,22 +117,6 @@ def test_a_question_of_another_chat_is_not_shown_with_an_answer(opened: Open) ->
     assert index.questions_of([every["a"], every["alone"], every["q1"]], "9912") == asked
     assert index.questions_of([every["alone"], every["q1"]], "9912") == {}
     assert index.questions_of([every["foreign"]], "77") == index.questions_of([every["foreign"]], "9912") == {}
-
-
-def test_the_best_match_comes_first_and_the_newer_one_of_equals(opened: Open) -> None:
-    index = opened(
-        chunk("1", "red bike"),
-        chunk("2", "red car and a long story about it"),
-        chunk("3", "red car"),
-        chunk("4", "red car"),
-    )
-    assert found(index, "bike") == ["1"]
-    assert found(index, "red car", k=2) == found(index, "red car")[:2]
-    scores = [match.score for match in index.search("red car", "9912", 9)]
-    assert scores == sorted(scores, reverse=True)
-    assert scores[-1] > 0
-    same = opened(chunk("1", "red car"), chunk("2", "red car"))
-    assert found(same, "red car") == ["2", "1"]
 
 
 def test_a_built_file_stands_alone_and_is_read_without_a_trace(tmp_path: Path) -> None:

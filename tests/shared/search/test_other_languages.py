@@ -65,8 +65,8 @@ def test_questions_and_words_in_other_forms_find_their_turn(world: World) -> Non
     ],
 )
 def test_letters_and_characters_are_folded_on_both_sides(said: str, asked: str) -> None:
-    with closing(Tokeniser()) as tokeniser:
-        assert set(tokeniser.terms(" ".join(query_words(asked)))) <= set(tokeniser.terms(said))
+    tokeniser = Tokeniser()
+    assert set(tokeniser.terms(" ".join(query_words(asked)))) <= set(tokeniser.terms(said))
 
 
 @pytest.mark.parametrize(
@@ -153,9 +153,9 @@ def test_a_name_without_blanks_means_its_speaker() -> None:
 
 
 def test_words_by_which_a_chat_shows_its_language_are_terms_of_their_own() -> None:
-    with closing(Tokeniser()) as tokeniser:
-        for words in SHOWN_BY.values():
-            assert all(len(tokeniser.terms(word)) >= 1 for word in words)
+    tokeniser = Tokeniser()
+    for words in SHOWN_BY.values():
+        assert all(len(tokeniser.terms(word)) >= 1 for word in words)
 
 
 def test_history_finds_chinese_words_and_single_characters(light: World) -> None:

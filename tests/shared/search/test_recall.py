@@ -96,8 +96,8 @@ def test_meaning_finds_what_words_do_not(light: World, opened: Any) -> None:
     found = opened(meaning).recall(Query("9912", "feline?", 50))
     assert found.hits[0].chunk.chunk_id == "cat:user#1"
     assert found.degraded == []
-    assert found.hits[0].lexical is None
-    assert found.hits[0].vector == pytest.approx(1.0)
+    assert found.hits[0].scores["bm25"] == 0
+    assert found.hits[0].meaning is not None
     assert found.hits[0].scores["cosine"] == pytest.approx(0.8)
     assert meaning.asked == ["9912"]
 
@@ -110,7 +110,7 @@ def test_without_an_answer_by_meaning_words_are_enough(light: World, opened: Any
         found = opened(meaning).recall(Query("9912", "boiler", 5, 0.05))
         if meaning.late:
             meaning.late.set()
-        assert [(hit.chunk.chunk_id, hit.vector) for hit in found.hits] == [("boiler:user#1", None)]
+        assert [(hit.chunk.chunk_id, hit.meaning) for hit in found.hits] == [("boiler:user#1", None)]
         assert found.degraded == [f"no vector search: {one}" for one in said]
 
 

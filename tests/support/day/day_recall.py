@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from shared.search import lexical
 from shared.search.day_items import ROUNDED, DayItems, day_turns
 from shared.search.lexical import LexicalIndex
 from shared.search.lookup import Sources, look_up
-from shared.search.merge import MergedCache
 from shared.search.types import Hit, Query, Recalled
 from shared.turns.chunking import chunks_of, indexed_text
 from shared.turns.records import Turn
@@ -84,12 +83,11 @@ class Side:
 
     sources: Sources
     path: Path
-    tokeniser: Any
 
     def day(self, turns: Sequence[Turn], vectors: Vectors | None = None, chat: str = "9912") -> DayItems:
         given, items = vectors or {}, (one for said in turns for one in day_turns(said, UTC))
         entries = [replace(one, vector=given.get(one.chunk.chunk_id)) for one in items]
-        return DayItems.of(chat, entries, self.tokeniser)
+        return DayItems.of(chat, entries, Tokeniser())
 
     def ask(
         self, query: str, day: DayItems | None = None, k: int = 50, embed_query: Any = None, **more: Any
@@ -105,12 +103,12 @@ class Side:
 def holding(turns: Sequence[Turn], index: Any = None) -> Iterator[Side]:
     """A release of these turns, built as a night builds it."""
     ordered = sorted(turns, key=lambda one: (one.chat_id, one.timestamp, one.task_id, one.role != "user"))
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as pool, closing(Tokeniser()) as tokeniser:
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as pool:
         path = Path(folder) / "lexical"
         lexical.build(path, 1, ((chunk, indexed_text(chunk, UTC)) for one in ordered for chunk in chunks_of(one)))
         opened = LexicalIndex(path)
-        sources = Sources(opened, opened.terms, index or NullBackend("none here"), MergedCache(), pool, UTC)
-        yield Side(sources, path, tokeniser)
+        sources = Sources(opened, index or NullBackend("none here"), pool, UTC)
+        yield Side(sources, path)
         opened.close()
 
 
@@ -133,7 +131,6 @@ def same(found: Recalled, expected: Recalled) -> None:
         if hit.chunk.chunk_id == other.chunk.chunk_id:
             assert (hit.chunk, hit.question) == (other.chunk, other.question)
             assert hit.scores == pytest.approx(other.scores, abs=1e-5)
-            assert (hit.lexical is None, hit.vector is None) == (other.lexical is None, other.vector is None)
     assert found.degraded == expected.degraded
 
 

@@ -30,7 +30,7 @@ RECORD = re.compile(r'<record id="([0-9a-f]{16})">\n(.*?)\n</record id="\1">', r
 def hit(text: str, at: float = NOW, speaker: str = "anna", question: str | None = None, score: float = 0.5) -> Hit:
     name = f"t{at!r}:user"
     chunk = Chunk(f"{name}#1", "9912", f"t{at!r}", (name,), "user", speaker, text, at, at)
-    return Hit(chunk, score, score, None, question)
+    return Hit(chunk, score, question)
 
 
 def composed(hits: list[Hit], summary: str = "", budget: int = 1500, zone: ZoneInfo = UTC) -> Context:

@@ -86,11 +86,11 @@ def ask(world: World, **more: Any) -> Recalled:
 
 
 def by_vector(recalled: Recalled) -> bool:
-    return bool(recalled.hits) and recalled.hits[0].vector is not None and not recalled.degraded
+    return bool(recalled.hits) and recalled.hits[0].meaning is not None and not recalled.degraded
 
 
 def by_words_alone(world: World, **more: Any) -> bool:
     with opened(world, **more) as release:
         recalled = release.recall(Query("9912", "heron", 5))
     assert recalled.degraded
-    return bool(recalled.hits) and all(hit.vector is None for hit in recalled.hits)
+    return bool(recalled.hits) and all(hit.meaning is None for hit in recalled.hits)

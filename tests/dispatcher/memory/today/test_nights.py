@@ -50,7 +50,7 @@ def test_tonight_changes_nothing_in_what_is_recalled_today(world: World) -> None
         for found, query in zip(today, queries, strict=True):
             same(found, release.recall(Query("9912", query, 50, now=NOON)))
             same(found, release.recall(Query("9912", query, 50, now=NOON, day=day)))
-            assert found.hits[0].vector is not None
+            assert found.hits[0].meaning is not None
     maker.close()
 
 
