@@ -11,10 +11,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from shared.wire.acl import acl, selector
-from shared.wire.key_table import Key
-from shared.wire.rights import User
-from shared.wire.users import reach, users
+from shared.wire import keys
+from shared.wire.key_table import Key, User
+from shared.wire.users import acl, selector, users
 
 ACL = Path(__file__).parent.parent / "deploy" / "redis-users.acl"
 
@@ -26,6 +25,16 @@ def pattern_of(key: Key) -> str:
 def with_vectors() -> list[User]:
     """The users where the same Redis stores vectors."""
     return [replace(user, rights=(*user.rights, *user.vectors)) for user in users()]
+
+
+def reach(user: User, pattern: str) -> set[str]:
+    """What a user may do to the keys of a pattern, not counting scripts: R, W, or both."""
+    return {
+        letter
+        for right in user.rights
+        if pattern in right.patterns or keys.ALL in right.patterns
+        for letter in right.access
+    }
 
 
 def writers(key: Key) -> str:

@@ -6,7 +6,7 @@ in the folders is loaded, and nothing else names it: without its folder, a featu
 contribute; the core does the writing. Two more modules of a feature are found by their names:
 
 - `settings` has a subclass of `FeatureSettings`, whose fields are settings like all others; `Settings.of(…)` has their values;
-- `keys` has KEYS (`shared.wire.key_table.Key`, each beginning with "hcli:mem:"), RIGHTS (user of Redis → `shared.wire.rights.Right`), and perhaps
+- `keys` has KEYS (`shared.wire.key_table.Key`, each beginning with "hcli:mem:"), RIGHTS (user of Redis → `shared.wire.key_table.Right`), and perhaps
   CHAT_KEYS (patterns with `{chat_id}`, of keys that are forgotten with a whole chat) and CHAT_TABLES (what it is called in the archive →
   `shared.wire.key_table.TableOfChats`).
 

@@ -20,8 +20,7 @@ from shared.config.settings import setting_names
 from shared.config.sources import with_values
 from shared.errors import InstallationIncomplete, SettingsError
 from shared.system.files import write_atomic
-from shared.wire.acl import acl, renewed
-from shared.wire.users import users
+from shared.wire.users import acl, renewed, users
 
 #: With three users: the part → the settings of its file of secrets, besides REDIS_URL.
 SECRETS = {

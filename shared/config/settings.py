@@ -22,12 +22,22 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from shared.config import sources, values
+from shared.config import sources
 from shared.config.chat_settings import ChatSettings
 from shared.config.feature_settings import CONFIG, FeatureSettings, Part, feature_settings
 from shared.config.kinds import EmbedderKind, embedders, indexes, memory_backends
 from shared.config.night_settings import NightSettings
-from shared.config.values import AbsolutePath, BlankIsUnset, HttpUrl, RedisUrl
+from shared.config.values import (
+    AbsolutePath,
+    BlankIsUnset,
+    ChatIds,
+    DatabaseUrl,
+    HttpUrl,
+    RedisUrl,
+    TimeZone,
+    UserIds,
+    names_a_host,
+)
 from shared.errors import SettingsError
 
 
@@ -133,7 +143,7 @@ class Settings(ChatSettings, NightSettings):
         3, ge=1, le=64, description="answers that are written at the same time; within a chat always one"
     )
 
-    day_store_url: str | None = Field(
+    day_store_url: DatabaseUrl = Field(
         None,
         description="the SQL day store, postgresql://user:password@host/database; unset: SQLite in HMEM_STATE_DIR; none: no day store",
         repr=False,
@@ -149,15 +159,15 @@ class Settings(ChatSettings, NightSettings):
         None, description="the token of @BotFather; hmem telegram needs it"
     )
     telegram_api_url: HttpUrl = Field("https://api.telegram.org", description="the Bot API server")
-    allowed_chats: str = Field(
+    allowed_chats: ChatIds = Field(
         "", description="ids of the chats that the bot answers, comma-separated (groups are negative); empty: none"
     )
-    owners: str = Field(
+    owners: UserIds = Field(
         "",
         description="user ids with an owner's rights in groups and for /usage of all chats, comma-separated; the same for bot and dispatcher",
     )
 
-    chat_timezone: str = Field(
+    chat_timezone: TimeZone = Field(
         "UTC", description="time zone of all times that users see or write, and of the days in /usage"
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="lowest level that is logged")
@@ -189,33 +199,6 @@ class Settings(ChatSettings, NightSettings):
         """Whether the day stores turns and memories: always, unless DAY_STORE_URL is none."""
         return (self.day_store_url or "").strip().lower() != "none"
 
-    @field_validator("chat_timezone")
-    @classmethod
-    def _known_zone(cls, value: str) -> str:
-        return values.known_zone(value)
-
-    @field_validator("day_store_url")
-    @classmethod
-    def _known_database(cls, value: str | None) -> str | None:
-        return values.database_url(value)
-
-    @field_validator("allowed_chats", "owners", mode="before")
-    @classmethod
-    def _ids_as_text(cls, value: Any) -> Any:
-        """The settings file may also have a number, or a list."""
-        several = value if isinstance(value, list) else [value]
-        return ",".join(str(one) for one in several) if not any(isinstance(one, bool) for one in several) else value
-
-    @field_validator("allowed_chats")
-    @classmethod
-    def _chat_ids(cls, value: str) -> str:
-        return values.chat_ids(value)
-
-    @field_validator("owners")
-    @classmethod
-    def _user_ids(cls, value: str) -> str:
-        return values.user_ids(value)
-
     @property
     def timezone(self) -> ZoneInfo:
         return ZoneInfo(self.chat_timezone)
@@ -246,7 +229,7 @@ class Settings(ChatSettings, NightSettings):
     def remote_target(self) -> str | None:
         """`[user@]host:path` if releases go to another host."""
         target = self.publish_target
-        return target if target and values.names_a_host(target) else None
+        return target if target and names_a_host(target) else None
 
     @property
     def target_dir(self) -> Path:

@@ -150,6 +150,12 @@ def _blank_to_none(value: Any) -> Any:
     return None if isinstance(value, str) and not value.strip() else value
 
 
+def _ids_as_text(value: Any) -> Any:
+    """The settings file may also have a number, or a list."""
+    several = value if isinstance(value, list) else [value]
+    return ",".join(str(one) for one in several) if not any(isinstance(one, bool) for one in several) else value
+
+
 T = TypeVar("T")
 #: What is set to nothing is unset.
 BlankIsUnset = Annotated[T | None, BeforeValidator(_blank_to_none)]
@@ -158,3 +164,8 @@ ClockTime = Annotated[str, AfterValidator(clock_time)]
 HttpUrl = Annotated[str, AfterValidator(http_url)]
 RedisUrl = Annotated[str, AfterValidator(redis_url)]
 NightWorkers = Annotated[str, AfterValidator(night_workers)]
+ChatIds = Annotated[str, BeforeValidator(_ids_as_text), AfterValidator(chat_ids)]
+UserIds = Annotated[str, BeforeValidator(_ids_as_text), AfterValidator(user_ids)]
+IpAddress = Annotated[str, AfterValidator(ip_address)]
+TimeZone = Annotated[str, AfterValidator(known_zone)]
+DatabaseUrl = Annotated[str | None, AfterValidator(database_url)]

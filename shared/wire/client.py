@@ -5,6 +5,7 @@ If a key has a value of the wrong type, the error names that key: other programs
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import socket
@@ -37,14 +38,13 @@ def _without_telemetry() -> Iterator[None]:
 
 with _without_telemetry():
     from redis import Redis, ResponseError
+    from redis import TimeoutError as RedisTimeoutError
     from redis.asyncio import Redis as AsyncRedis
     from redis.asyncio.retry import Retry as AsyncRetry
     from redis.backoff import ExponentialBackoff, NoBackoff
     from redis.connection import Connection
     from redis.exceptions import OutOfMemoryError
     from redis.retry import Retry
-
-    from shared.wire.sending import make_cancellable
 
 #: The oldest version of Redis that has every command we use.
 OLDEST_REDIS = (7, 0)
@@ -110,10 +110,33 @@ def open_redis(url: str, policy: Policy = COMMAND) -> Redis:
 
 
 def open_async_redis(url: str, policy: Policy = DISPATCHER) -> AsyncRedis:
-    """The same for asyncio; its tasks can be cancelled at any moment (shared/wire/sending.py)."""
+    """The same for asyncio; its tasks can be cancelled at any moment."""
     client: AsyncRedis = _AsyncNaming.from_url(url, **policy.options(AsyncRetry))
-    make_cancellable(client)
+    pool = client.connection_pool
+    pool.connection_class = type("CancellableConnection", (_Cancellable, pool.connection_class), {})
     return client
+
+
+class _Cancellable:
+    """A connection of redis-py's, of whatever kind, whose task can be cancelled at any moment.
+
+    redis-py sends within `asyncio.wait_for`. Up to Python 3.11 that swallows a cancellation which arrives in the very moment in which the sending is
+    done (https://github.com/python/cpython/issues/81839): the task continues, and its canceller waits forever. `asyncio.timeout` does not do that.
+    """
+
+    socket_timeout: float | None
+
+    async def send_packed_command(self, *args: Any, **named: Any) -> None:
+        """Sends as redis-py does without a limit, and puts the limit (`socket_timeout`, in seconds) around it."""
+        limit, self.socket_timeout = self.socket_timeout, None
+        connection: Any = super()
+        try:
+            async with asyncio.timeout(limit):
+                await connection.send_packed_command(*args, **named)
+        except TimeoutError as error:
+            raise RedisTimeoutError("Timeout writing to socket") from error
+        finally:
+            self.socket_timeout = limit
 
 
 def is_too_old(version: str) -> bool:

@@ -1,4 +1,7 @@
-"""The table of all Redis keys, from which rights, and documents follow: type, content, expiry. Who writes and reads them are rights (users.toml)."""
+"""The table of all Redis keys, from which documents follow: type, content, expiry; and what a user of Redis may do with which, and what for.
+
+The users themselves are in users.toml.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from shared.hooks import feature_modules
 from shared.wire.json import dumps, loads_object
@@ -50,3 +53,63 @@ def chat_tables() -> dict[str, TableOfChats]:
     found = [{"moved": TableOfChats(MOVED, loads_object, dumps)}]
     found += [getattr(module, "CHAT_TABLES", {}) for module in feature_modules("keys")]
     return {name: table for tables in found for name, table in tables.items()}
+
+
+Access = Literal["R", "W", "RW"]
+
+
+@dataclass(frozen=True)
+class Right:
+    """These commands on keys of these patterns, also several keys in one call; without patterns, commands that take no key.
+
+    `access` is what Redis allows on the keys: R reads, W writes and deletes, RW both. `why`: what the program needs it for.
+    """
+
+    commands: str
+    access: Access
+    patterns: tuple[str, ...]
+    why: str
+
+    @property
+    def names(self) -> list[str]:
+        """The commands as an ACL writes them: `get`, `script|load`."""
+        return self.commands.lower().split()
+
+
+@dataclass(frozen=True)
+class User:
+    """`scripts`: runs Lua. Redis checks each command inside a script against the same rights, so a script's keys are all keys of the user.
+
+    `vectors`: further rights where vectors are kept in the same Redis 8.
+    """
+
+    name: str
+    what: str
+    rights: tuple[Right, ...]
+    scripts: bool = False
+    password: bool = True
+    vectors: tuple[Right, ...] = ()
+
+    @property
+    def keyless(self) -> list[str]:
+        """Commands that take no key."""
+        return [name for right in self.rights if not right.patterns for name in right.names]
+
+    @property
+    def selectors(self) -> tuple[Right, ...]:
+        """The rights on keys, including the right to run scripts on them."""
+        own = tuple(right for right in self.rights if right.patterns)
+        patterns = tuple(dict.fromkeys(pattern for right in own for pattern in right.patterns))
+        return (*own, Right("EVALSHA", "RW", patterns, "its scripts")) if self.scripts else own
+
+
+def reads(commands: str, *patterns: str, why: str) -> Right:
+    return Right(commands, "R", patterns, why)
+
+
+def writes(commands: str, *patterns: str, why: str) -> Right:
+    return Right(commands, "W", patterns, why)
+
+
+def both(commands: str, *patterns: str, why: str) -> Right:
+    return Right(commands, "RW", patterns, why)

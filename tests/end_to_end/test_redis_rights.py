@@ -14,8 +14,7 @@ from redis import Redis
 
 from scripts.redis_users import with_vectors
 from shared.wire import keys
-from shared.wire.key_table import all_keys
-from shared.wire.rights import User
+from shared.wire.key_table import User, all_keys
 from shared.wire.users import users as every_user
 from tests.support.redis.users import Guarded, guarded_redis
 from tests.support.world import REPOSITORY

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from shared.wire.key_table import Key
-from shared.wire.rights import both, writes
+from shared.wire.key_table import Key, both, writes
 
 OPEN = "hcli:mem:approvals:open"
 RECORDS = "hcli:mem:approvals"

@@ -1,21 +1,20 @@
 """A question whether Claude may use a tool, and its decision, as they cross the wire between dispatcher and bot; and the record of both.
 
-Both are signed with the key of the results, each for its id alone, which is new for each question: neither can be changed, moved to another
-question or another chat, or used again. What is signed is JSON after a word of its own, so nothing else that is signed can be taken for it.
+Both are signed for their id, which is new for each question, and name their chat: neither can be changed, moved to another question or another
+chat, or used again.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
 import re
 import unicodedata
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal, Self
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from shared.text.format import cut
-from shared.wire.json import RecordRefused, dumps, loads_object, text_of
+from shared.turns.signed.records import SignedRecord
 
 #: The longest input of a tool that a question shows (UTF-16 units: it has to fit into one message), and what a record keeps (characters).
 SHOWN_UNITS, KEPT_CHARACTERS = 3_300, 200
@@ -34,40 +33,11 @@ _BLANKS = re.compile(" {17,}")
 
 
 @dataclass(frozen=True)
-class _Signed:
-    """`kind`: the word before what is signed. Whatever is not as its signer wrote it has another signature."""
-
-    kind: ClassVar[str]
-
-    def to_json(self, key: str, approval_id: str) -> bytes:
-        return dumps({**vars(self), "hmac": self._signature(key, approval_id)})
-
-    @classmethod
-    def verified(cls, key: str, approval_id: str, raw: bytes) -> Self:
-        """What was signed under this id; RecordRefused for anything else."""
-        if len(raw) > APPROVAL_BYTES:
-            raise RecordRefused(f"{len(raw)} bytes are too many")
-        record = loads_object(raw)
-        made = cls(**{one.name: record.get(one.name) for one in fields(cls)})
-        given = text_of(record, "hmac").encode("utf-8", "surrogatepass")
-        try:
-            wanted = made._signature(key, approval_id).encode()
-        except RecursionError:
-            raise RecordRefused("it is nested too deep") from None
-        if not hmac.compare_digest(wanted, given):
-            raise RecordRefused("its signature is wrong")
-        return made
-
-    def _signature(self, key: str, approval_id: str) -> str:
-        message = f"{self.kind}:{json.dumps([approval_id, vars(self)], sort_keys=True)}"
-        return hmac.new(key.encode("utf-8"), message.encode("ascii"), hashlib.sha256).hexdigest()
-
-
-@dataclass(frozen=True)
-class ToolDecision(_Signed):
+class ToolDecision(SignedRecord):
     """Who decided what; `user_id` and `name` are "" where nobody did."""
 
     kind = "approval"
+    most_bytes = APPROVAL_BYTES
     verdict: Verdict
     chat_id: str
     user_id: str = ""
@@ -75,11 +45,12 @@ class ToolDecision(_Signed):
 
 
 @dataclass(frozen=True)
-class ToolQuestion(_Signed):
+class ToolQuestion(SignedRecord):
     """`user_id`: who asked Claude, "" if that is not known; `text`: the input as people see it; `ends`: until when it may be answered, POSIX
     seconds; `verdict`: how it ended, "" while it is open, and `who` decided."""
 
     kind = "approval-question"
+    most_bytes = APPROVAL_BYTES
     chat_id: str
     user_id: str
     task_id: str

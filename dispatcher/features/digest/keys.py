@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from shared.wire.key_table import Key, TableOfChats
-from shared.wire.rights import both, reads, writes
+from shared.wire.key_table import Key, TableOfChats, both, reads, writes
 
 ALARMS = "hcli:mem:alarms"
 MORNING = "hcli:mem:morning"

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, field_validator
 
-from shared.config import values
 from shared.config.feature_settings import FeatureSettings
-from shared.config.values import BlankIsUnset, ClockTime, HttpUrl
+from shared.config.values import BlankIsUnset, ChatIds, ClockTime, HttpUrl
 from shared.text.dates.calendar_days import instant
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class DigestSettings(FeatureSettings):
-    report_chat: str = Field(
+    report_chat: ChatIds = Field(
         "", description="id of the owner's chat, which gets the morning report and the alarms; empty: none"
     )
     report_at: ClockTime = Field("08:00", description="when the report and the digests are sent, in CHAT_TIMEZONE")
@@ -28,18 +27,12 @@ class DigestSettings(FeatureSettings):
         repr=False,
     )
 
-    @field_validator("report_chat", mode="before")
-    @classmethod
-    def _report_chat_as_text(cls, value: object) -> object:
-        """The settings file may also have a number."""
-        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
     @field_validator("report_chat")
     @classmethod
-    def _report_chat_id(cls, value: str) -> str:
+    def _one_chat(cls, value: str) -> str:
         if "," in value:
             raise ValueError("write one chat id, such as 9912")
-        return values.chat_ids(value.strip())
+        return value.strip()
 
 
 def report_due(settings: Settings, day: date) -> float:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from shared.wire import keys
-from shared.wire.key_table import Key
-from shared.wire.rights import both, reads
+from shared.wire.key_table import Key, both, reads
 
 #: The nights of which results are kept.
 NIGHTS_KEPT = 14

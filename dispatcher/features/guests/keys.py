@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from shared.turns.records import dumps, loads_object
-from shared.wire.key_table import Key, TableOfChats
+from shared.wire.key_table import Key, TableOfChats, both, reads, writes
 from shared.wire.keys import MOVED
-from shared.wire.rights import both, reads, writes
 
 GUESTS = "hcli:mem:guests"
 #: How long the wrong codes of a stranger count. Seconds.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from shared.wire.key_table import Key
-from shared.wire.rights import both, writes
+from shared.wire.key_table import Key, both, writes
 
 PREFIX = "hcli:mem:scheduled:"
 TTL_SECONDS = 2 * 86_400

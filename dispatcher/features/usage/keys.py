@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from shared.wire.key_table import Key
-from shared.wire.rights import both, reads, writes
+from shared.wire.key_table import Key, both, reads, writes
 
 PREFIX = "hcli:mem:stats:"
 PATTERN = f"{PREFIX}*"

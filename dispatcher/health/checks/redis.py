@@ -20,7 +20,7 @@ from shared.errors import RedisUnavailable
 from shared.text.format import counted
 from shared.wire import keys
 from shared.wire.client import asking_once, is_too_old, open_redis
-from shared.wire.rights import User
+from shared.wire.key_table import User
 from shared.wire.users import users
 from shared.wire.values import shown
 

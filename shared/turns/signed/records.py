@@ -7,7 +7,8 @@ import hashlib
 import hmac
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from shared.wire.json import RecordRefused, dumps, loads_object
 
@@ -35,6 +36,28 @@ def signed_record(secret: str, place: str, raw: bytes) -> dict[str, Any]:
     ):
         raise RecordRefused("it is not signed with our RESULT_HMAC_KEY")
     return record
+
+
+@dataclass(frozen=True)
+class SignedRecord:
+    """What dispatcher and bot tell each other about one task or question, signed for its id alone. `kind`: the word before that id, so that none can
+    be taken for another kind; `most_bytes`: none is larger, written as JSON."""
+
+    kind: ClassVar[str]
+    most_bytes: ClassVar[int]
+
+    def to_json(self, secret: str, name: str) -> bytes:
+        return sign_record(secret, f"{self.kind} {name}", vars(self))
+
+    @classmethod
+    def verified(cls, secret: str, name: str, raw: bytes) -> Self:
+        """What was signed under this id; RecordRefused for anything else."""
+        if len(raw) > cls.most_bytes:
+            raise RecordRefused(f"{len(raw)} bytes are too many")
+        try:
+            return cls(**signed_record(secret, f"{cls.kind} {name}", raw))
+        except TypeError:
+            raise RecordRefused("it has other fields: the program that signed it has another version") from None
 
 
 def secret_in(settings: Settings) -> str:

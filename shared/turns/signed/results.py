@@ -7,12 +7,13 @@ import hmac
 import json
 import re
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self, cast, get_args
+from typing import Any, Literal, Self
 
 from shared.config.settings import Settings
 from shared.errors import SettingsError
 from shared.text.format import cut
 from shared.turns.media import MEDIA_MOST, Media, media_of
+from shared.turns.signed.records import SignedRecord
 from shared.wire.json import RecordRefused, dumps, loads_object, text_of
 
 #: No answer is larger: what Claude may print, written as JSON once more.
@@ -198,43 +199,16 @@ Doing = Literal["thinking", "writing", "tool"]
 
 
 @dataclass(frozen=True)
-class PartialAnswer:
-    """`number` grows with each one of a task, across dispatchers too: an older one is never shown after a newer one.
+class PartialAnswer(SignedRecord):
+    """`number` grows with each one of a task, across dispatchers too: an older one is never shown after a newer one. `chat_id`: for `hmem forget`."""
 
-    The signature is over all of it, for this task alone, so nobody else with Redis access can put words into the chat. What is signed ends with a
-    bracket, and no result that is signed does: neither can be taken for the other. `chat_id` is for `hmem forget`.
-    """
-
+    kind = "partial"
+    most_bytes = PARTIAL_BYTES
     chat_id: str
     number: int
     text: str
     doing: Doing = "writing"
     tool: str = ""
-
-    def to_json(self, key: str, task_id: str) -> bytes:
-        return dumps({**vars(self), "hmac": self._signature(key, task_id)})
-
-    @classmethod
-    def verified(cls, key: str, task_id: str, raw: bytes) -> Self:
-        """The partial answer that was signed for this task; RecordRefused for anything else."""
-        record = loads_object(raw)
-        partial = cls._parse(record)
-        expected = partial._signature(key, task_id).encode("ascii")
-        if not hmac.compare_digest(expected, text_of(record, "hmac").encode("utf-8", "surrogatepass")):
-            raise RecordRefused("its signature is wrong")
-        return partial
-
-    @classmethod
-    def _parse(cls, record: dict[str, Any]) -> Self:
-        number, doing = record.get("number"), record.get("doing")
-        if not isinstance(number, int) or isinstance(number, bool) or doing not in get_args(Doing):
-            raise RecordRefused("it is not a partial answer")
-        texts = [text_of(record, name) for name in ("chat_id", "text", "tool")]
-        return cls(texts[0], number, texts[1], cast(Doing, doing), texts[2])
-
-    def _signature(self, key: str, task_id: str) -> str:
-        signed = json.dumps([task_id, self.chat_id, self.number, self.text, self.doing, self.tool])
-        return _hmac(key, f"partial:{signed}")
 
 
 # ── The secret that results are signed with: it must be set, must not be a placeholder, and must be hard to guess.

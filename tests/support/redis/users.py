@@ -14,8 +14,7 @@ from typing import Any
 import yaml
 from redis import Redis
 
-from shared.wire.acl import selector
-from shared.wire.users import users
+from shared.wire.users import selector, users
 from tests.support.machine import free_port, wait_for
 from tests.support.world import REPOSITORY
 
