@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field, field_validator
+from typing import Annotated
+
+from pydantic import BaseModel, Field
 
 from shared.config import tools
 from shared.config.tools import ChatTools
+from shared.config.values import accepted_by
 
 
 class ChatSettings(BaseModel):
@@ -26,11 +29,11 @@ class ChatSettings(BaseModel):
         None,
         description="passed on as --allowedTools; unset: no tools. Built-in tools must be named, and Read is always denied",
     )
-    chat_tools: str = Field(
+    chat_tools: Annotated[str, accepted_by(tools.chat_tools)] = Field(
         "",
         description="allowed tools of single chats, instead of CLAUDE_ALLOWED_TOOLS: 9912=WebFetch,Bash(git *); -1001234= (that chat: none)",
     )
-    approve_tools: str = Field(
+    approve_tools: Annotated[str, accepted_by(tools.approved_tools)] = Field(
         "",
         description="tools that are asked for in the chat before they run, unless they are allowed there: Bash,WebFetch; empty: none are",
     )
@@ -43,14 +46,3 @@ class ChatSettings(BaseModel):
     def own_tools_of(self, chat_id: str) -> ChatTools:
         """Only what CHAT_TOOLS names for this chat."""
         return ChatTools(tools.chat_tools(self.chat_tools).get(chat_id, ""))
-
-    @field_validator("chat_tools")
-    @classmethod
-    def _tools_of_chats(cls, value: str) -> str:
-        tools.chat_tools(value)
-        return value
-
-    @field_validator("approve_tools")
-    @classmethod
-    def _approved_tools(cls, value: str) -> str:
-        return ",".join(tools.approved_tools(value))

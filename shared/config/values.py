@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
@@ -154,6 +155,16 @@ def _ids_as_text(value: Any) -> Any:
     """The settings file may also have a number, or a list."""
     several = value if isinstance(value, list) else [value]
     return ",".join(str(one) for one in several) if not any(isinstance(one, bool) for one in several) else value
+
+
+def accepted_by(check: Callable[[str], object]) -> AfterValidator:
+    """Of a value that stays as it is written, unless `check` raises a ValueError."""
+
+    def unchanged(value: str) -> str:
+        check(value)
+        return value
+
+    return AfterValidator(unchanged)
 
 
 T = TypeVar("T")

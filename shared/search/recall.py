@@ -181,16 +181,23 @@ class OpenRelease:
         return set(items.speakers) if items else set()
 
     def turns_back(
-        self, chat_id: str, since: float | None = None, until: float | None = None, leave_out: Collection[str] = ()
+        self,
+        chat_id: str,
+        since: float | None = None,
+        until: float | None = None,
+        leave_out: Collection[str] = (),
+        *,
+        with_files: bool = False,
     ) -> Iterator[Turn]:
-        """The chat's turns except `leave_out` (turn ids), the newest first, as `LexicalIndex.turn_ids` finds them.
+        """The chat's turns except `leave_out` (turn ids), the newest first, as `LexicalIndex.turn_ids` finds them; `with_files`: with what is
+        remembered of their files.
 
         ReleaseRefused if the file cannot be read.
         """
         with self._reading(LEXICAL):
             ids = (one for one in self._texts().turn_ids(chat_id, since, until) if one not in leave_out)
             while some := list(islice(ids, TURNS_AT_ONCE)):
-                found = self.turns(chat_id, some)
+                found = _assembled(self._texts(), chat_id, some, with_files=with_files)
                 yield from (found[turn_id] for turn_id in some if turn_id in found)
 
     def _texts(self) -> LexicalIndex:
@@ -226,7 +233,9 @@ class OpenRelease:
         return _as_meant(found, self._on_purpose)
 
 
-def _assembled(lexical: LexicalIndex, chat_id: str, turn_ids: Sequence[str]) -> dict[str, Turn]:
+def _assembled(
+    lexical: LexicalIndex, chat_id: str, turn_ids: Sequence[str], *, with_files: bool = False
+) -> dict[str, Turn]:
     """These turns by id, from their chunks; sqlite3.Error if the file cannot be read."""
     found: dict[str, Turn] = {}
     firsts = lexical.chunks([f"{turn_id}#1" for turn_id in turn_ids], chat_id)
@@ -234,7 +243,7 @@ def _assembled(lexical: LexicalIndex, chat_id: str, turn_ids: Sequence[str]) -> 
         more = [f"{chunk.turn_ids[0]}#{number}" for number in range(2, chunk.passages + 1)]
         passages = [chunk, *(lexical.chunks(more, chat_id).values() if more else ())]
         name = None if chunk.speaker in ("user", "assistant") else chunk.speaker
-        said = [one for one in sorted(passages, key=lambda one: one.passage) if not one.of_a_file]
+        said = [one for one in sorted(passages, key=lambda one: one.passage) if with_files or not one.of_a_file]
         text = "\n".join(one.text for one in said)
         found[chunk.turn_ids[0]] = Turn(
             chunk.task_id,

@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
@@ -27,23 +26,6 @@ CAPTURE = "capture.jsonl"
 READ_BYTES, END_BYTES = 64 << 20, 4096
 _BLOCK_BYTES = 1 << 20
 _REPAIR = "Restore it from a copy; with ARCHIVE_MIRROR set, hmem-night verify --repair does that (hmem-night verify lists everything that is damaged)"
-
-
-@dataclass(frozen=True)
-class ArchiveLook:
-    """The result of a check without errors: the number of files, and how many of them were read completely."""
-
-    files: int
-    read: int
-
-    @property
-    def sentence(self) -> str:
-        if self.read == self.files:
-            return f"The archive is intact: all of its {self.files} files were read."
-        return (
-            f"The archive looks intact: {self.files} files, the newest {self.read} of them read; "
-            "hmem-night verify reads all of it."
-        )
 
 
 def run_of(name: str) -> int | None:
@@ -81,8 +63,11 @@ def proven_hash(path: Path) -> str | None:
         return f"sha256:{digest.hexdigest()}" if sound else None
 
 
-def look(night_dir: Path) -> ArchiveLook:
-    """ArchiveDamaged names the first file that is missing, cut or changed; PermissionError if this user may not read there."""
+def look(night_dir: Path) -> str:
+    """How much of it was read, as a sentence. ArchiveDamaged names the first file that is missing, cut or changed.
+
+    PermissionError if this user may not read there.
+    """
     directory = night_dir / "archive"
     names = [name for _, name in archive_files(directory)]
     for name in sorted(_seen_by_the_last_night(night_dir) - {*names}):
@@ -97,7 +82,9 @@ def look(night_dir: Path) -> ArchiveLook:
                 raise _damaged(path, "is damaged (its last line does not match its content)")
         elif not _has_an_end(path):
             raise _damaged(path, "is damaged (its end is missing)")
-    return ArchiveLook(len(names), read)
+    if read == len(names):
+        return f"The archive is intact: all of its {read} files were read."
+    return f"The archive looks intact: {len(names)} files, the newest {read} of them read; hmem-night verify reads all of it."
 
 
 def _damaged(path: Path, what: str) -> ArchiveDamaged:

@@ -15,7 +15,7 @@ from dispatcher.queue.chat_commands import dispatcher_commands
 from shared.hooks import Hooks
 from shared.text.translations import LANGUAGES, current_language, language_of, later, speaking, tr
 from shared.turns.records import MODELS, RecordRefused, loads_object
-from shared.turns.signed.results import Keyboard, keyboard, row_of
+from shared.turns.signed.results import choice
 
 log = structlog.get_logger()
 
@@ -113,7 +113,7 @@ class Commands:
         with speaking(chosen or incoming.language):
             text = tr("My own messages here are in {language}. To change that, send /language with one of {names}.")
             text = text.format(language=LANGUAGES[current_language()], names=_languages())
-        return BotAnswer(text, _choice("language", (*LANGUAGES, "default"), chosen or "default") if may else ())
+        return BotAnswer(text, choice("language", (*LANGUAGES, "default"), chosen or "default") if may else ())
 
     async def _new(self, incoming: IncomingMessage) -> str:
         if refusal := self._rights.refusal(NOT_NEW, incoming.group, incoming.own_id):
@@ -138,7 +138,7 @@ class Commands:
         chat, group, user = str(incoming.chat), incoming.group, incoming.own_id
         unlimited = self._rights.unlimited(group, user)
         taken_back, asked, left = await self._state.cancel(
-            chat, lambda whose: unlimited or (user is not None and whose == user)
+            chat, lambda _, whose: unlimited or (user is not None and whose == user)
         )
         text = cancel_text(taken_back, asked)
         return f"{text} {self._rights.refusal(NOT_THEIRS, group, user)}" if left else text
@@ -157,12 +157,8 @@ class Commands:
             return tr(ANSWERED)
         if not (self._rights.unlimited(group, user) or (user is not None and one.user == user)):
             return self._rights.refusal(NOT_THEIRS, group, user)
-        queue = self._state.queue
-        if await queue.take_back(lambda task: task.task_id == task_id):
-            return tr(CANCELLED)
-        await queue.cancel_running(task_id)
-        put_back = await queue.take_back(lambda task: task.task_id == task_id)  # before it was asked to stop
-        return tr(CANCELLED) if put_back else tr(STOPPING)
+        taken_back, _, _ = await self._state.cancel(one.chat, lambda name, _: name == task_id)
+        return tr(CANCELLED if taken_back else STOPPING)
 
     async def _model(self, incoming: IncomingMessage, wanted: str, *, may: bool) -> BotAnswer | str:
         chat = str(incoming.chat)
@@ -172,22 +168,17 @@ class Commands:
             text = tr("The model here is {chosen}. To change it, send /model with one of {names}.").format(
                 chosen=chosen, names=names
             )
-            return BotAnswer(text, _choice("model", (*MODELS, "default"), chosen) if may else ())
+            return BotAnswer(text, choice("model", (*MODELS, "default"), chosen) if may else ())
         if wanted not in (*MODELS, "default"):
             unknown = tr("I do not know a model of that name. Choose one of {names}, for example /model {first}.")
             return unknown.format(names=names, first=MODELS[0])
         await self._state.chats.choose_model(chat, None if wanted == "default" else wanted)
         text = tr("The model here is {wanted} from the next message on.").format(wanted=wanted)
-        return BotAnswer(text, _choice("model", (*MODELS, "default"), wanted))
+        return BotAnswer(text, choice("model", (*MODELS, "default"), wanted))
 
 
 def _languages() -> str:
     return ", ".join((*LANGUAGES, "default"))
-
-
-def _choice(command: str, values: tuple[str, ...], chosen: str) -> Keyboard:
-    """A row of buttons, the chosen one marked."""
-    return keyboard(row_of(*((f"✓ {one}" if one == chosen else one, f"/{command} {one}") for one in values)))
 
 
 def cancel_text(taken_back: int, asked: int) -> str:

@@ -385,12 +385,12 @@ class BotState:
         left = await self.deliveries.waiting() if found else {}
         return {name: one for name, one in left.items() if one.text is None and name in found and name not in answered}
 
-    async def cancel(self, chat: str, may: Callable[[str | None], bool]) -> tuple[int, int, int]:
-        """Answer the queued tasks of a chat whose people `may` lists, and ask the dispatcher to stop the running ones: how many of each, and how
-        many stay."""
-        taken_back = await self.queue.take_back(lambda task: task.chat_id == chat and may(task.user_id))
+    async def cancel(self, chat: str, may: Callable[[str, str | None], bool]) -> tuple[int, int, int]:
+        """Answer the queued tasks of a chat that `may` (of a task's id and person) lets end, and ask the dispatcher to stop the running ones: how
+        many of each, and how many stay."""
+        taken_back = await self.queue.take_back(lambda task: task.chat_id == chat and may(task.task_id, task.user_id))
         left = {name: one for name, one in (await self.unanswered()).items() if one.chat == chat}
-        asked = [name for name, one in left.items() if may(one.user)]
+        asked = [name for name, one in left.items() if may(name, one.user)]
         for name in asked:
             await self.queue.cancel_running(name)
         put_back = await self.queue.take_back(

@@ -9,9 +9,8 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable
-from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
-from itertools import groupby
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from zoneinfo import ZoneInfo
@@ -21,15 +20,11 @@ import orjson
 from dispatcher.chat_data.forget.layers.redis import RedisLayer
 from dispatcher.releases.night_command import NightCommandFailed, read_json
 from shared.config.settings import Settings
-from shared.errors import InvalidInput, ReleaseRefused, StorageError
-from shared.release.integrity import open_closed
-from shared.release.manifest import LEXICAL
-from shared.release.parts import part_files
+from shared.errors import InvalidInput, StorageError
 from shared.system.command import translate
 from shared.system.export_folder import bare_line, private_file
 from shared.system.files import make_dir, safe_name
 from shared.text.format import counted
-from shared.turns.chunk import COLUMNS, chunk_of
 from shared.turns.conversation import FOLDER, INDEX, FileNamer, index_line
 from shared.turns.media import Media
 from shared.turns.records import RecordRefused, Tombstone, Turn, loads_object, time_order
@@ -189,24 +184,8 @@ def _from_store(day: DayMemory, found: Gathered, known: set[str]) -> bool:
 
 
 def _from_release(release: OpenRelease, found: Gathered, known: set[str]) -> bool:
-    """The turns of the release, joined from their passages. Its file was verified when the release was opened."""
-    release.open_texts()
-    if release.text_missing:
-        raise ReleaseRefused(release.text_missing)
-    sql = f"SELECT {COLUMNS} FROM chunks WHERE chat_id = ? ORDER BY turn_ids, passage"  # noqa: S608 - constants
-    for part in part_files(release.path / LEXICAL):  # all passages of a turn are in one
-        with closing(open_closed(part)) as connection:
-            chunks = list(map(chunk_of, connection.execute(sql, (found.chat_id,))))
-        for _, group in groupby(chunks, key=lambda chunk: chunk.turn_ids):
-            first, *more = group
-            text = "\n".join(chunk.text for chunk in (first, *more))
-            extra = first.origin.to_json()
-            plain = Turn(
-                first.task_id, first.role, first.chat_id, text, first.started_at, user_id=first.user_id, extra=extra
-            )
-            turn = plain if first.speaker == plain.speaker else replace(plain, name=first.speaker)
-            if turn.turn_id not in known:
-                found.add(ExportedTurn(turn, turn.to_json(), RELEASE))
+    for turn in release.turns_back(found.chat_id, leave_out=known, with_files=True):
+        found.add(ExportedTurn(turn, turn.to_json(), RELEASE))
     return any(one.source == RELEASE for one in found.turns.values())
 
 

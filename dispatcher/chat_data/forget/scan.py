@@ -52,14 +52,16 @@ class Proof:
         telling = needles.without(itertools.chain(self._remaining_texts(archive=archive), own_words()))
         telling = telling.apart_from(_terms(self._remaining_texts(archive=archive)))
         scanned = self.look(telling, archive=archive)
+        left = sorted(self._left_files(archive=archive)) if self.scope.files else []
         return {
             "files": scanned.files,
             "bytes": scanned.bytes,
             "needles": len(telling),
             "also_said_elsewhere": telling.said_elsewhere,
             "archive": archive,
-            "found": [asdict(one) for one in scanned.found],
+            "found": [*(asdict(one) for one in scanned.found), *({"place": place, "hits": 1} for place in left)],
             "unreadable": scanned.unreadable,
+            "kept_files": len(self.scope.files),
             "copies": [copy for copy in self.scope.asked.copies if not _is_free_of(Path(copy), telling)],
         }
 
@@ -83,6 +85,17 @@ class Proof:
         """(directory as whose owner they are read, places). The night writes its mirror."""
         memory, night = self.settings.hmem_memory_dir, self.settings.hmem_night_dir
         return [(memory, [memory]), (night, [night, *_mirror(self.settings)])]
+
+    def _left_files(self, *, archive: bool) -> Iterator[str]:
+        """What is left of the covered files; with `archive`, they must be gone from archive and mirror, too."""
+        scope, night = self.scope, self.settings.hmem_night_dir
+        for task_id, sha256, _ in scope.files:
+            if self.client.exists(keys.kept(task_id, sha256)):
+                yield f"redis: {keys.KEPT}:{task_id}"
+        yield from _covered_in([self.settings.hmem_state_dir, *ClaudeLayer(self.settings).places], scope)
+        if archive:
+            with as_owner_of(night):
+                yield from list(_covered_in([night, *_mirror(self.settings)], scope))
 
     def _remaining_texts(self, *, archive: bool) -> Iterator[str]:
         for key, raw in RedisLayer(self.client).turns():
@@ -165,23 +178,6 @@ def _pattern_of(key: bytes) -> str:
 
 # ── files of messages: by name, wherever files are named after their messages, and by their bytes anywhere ─────────────
 # A file that a message which stays has, too, is no evidence: in archive and mirror it has that message's name.
-
-
-def add_files(found: dict[str, Any], settings: Settings, client: Any, scope: Scope, *, archive: bool) -> None:
-    """Add what is left of the covered files to the scan's part of the receipt. `archive`: they must be gone from archive and mirror, too."""
-    left = sorted(_left_files(settings, client, scope, archive=archive)) if scope.files else []
-    found["kept_files"] = len(scope.files)
-    found["found"] = [*found["found"], *({"place": place, "hits": 1} for place in left)]
-
-
-def _left_files(settings: Settings, client: Any, scope: Scope, *, archive: bool) -> Iterator[str]:
-    for task_id, sha256, _ in scope.files:
-        if client.exists(keys.kept(task_id, sha256)):
-            yield f"redis: {keys.KEPT}:{task_id}"
-    yield from _covered_in([settings.hmem_state_dir, *ClaudeLayer(settings).places], scope)
-    if archive:
-        with as_owner_of(settings.hmem_night_dir):
-            yield from list(_covered_in([settings.hmem_night_dir, *_mirror(settings)], scope))
 
 
 def _covered_in(places: list[Path], scope: Scope) -> Iterator[str]:

@@ -33,7 +33,7 @@ from dispatcher.chat_data.forget.layers.store import StoreLayer, open_store
 from dispatcher.chat_data.forget.layers.tasks import Running, TasksLayer
 from dispatcher.chat_data.forget.receipt import receipt, what_stays, write_receipt
 from dispatcher.chat_data.forget.request import erasing
-from dispatcher.chat_data.forget.scan import Proof, add_files
+from dispatcher.chat_data.forget.scan import Proof
 from dispatcher.memory.store.events import hand_over
 from dispatcher.memory.tombstones import Forgotten, announce, end_conversation, raise_mark
 from shared.config.ownership import OURS
@@ -48,6 +48,7 @@ from shared.system.steps import Step, StepRunner
 from shared.turns.records import Tombstone
 from shared.turns.signed.results import signing_key
 from shared.wire import keys
+from shared.wire.values import living
 
 Say = Callable[[str], None]
 COPY_LEFT = (
@@ -234,7 +235,6 @@ class ForgetRun(StepRunner):
         context = self._context
         proof = Proof(context.settings, context.client, context.store, context.tasks, self._scope)
         self.found = proof.search(self._journal.needles, archive=self._proven)
-        add_files(self.found, context.settings, context.client, self._scope, archive=self._proven)
         self.pending += [COPY_LEFT.format(copy=copy) for copy in self.found["copies"]]
 
     def rewrite(self) -> list[dict[str, str]]:
@@ -272,7 +272,7 @@ DROPPING_SECONDS, LOOK_SECONDS, QUIET_SECONDS = 30.0, 0.2, 2.0
 def drop_caches(client: Redis, say: Any) -> tuple[list[str], list[str]]:
     """Names of the dispatchers that have dropped their caches, and of those that have not within DROPPING_SECONDS."""
     raise_mark(client)
-    waited, begun, reported = _alive(client), time.monotonic(), False
+    waited, begun, reported = sorted(living(client)), time.monotonic(), False
     while True:
         left = [name for name in waited if not (_dropped(client, name) or died_here(name))]
         waiting = time.monotonic() - begun
@@ -282,11 +282,6 @@ def drop_caches(client: Redis, say: Any) -> tuple[list[str], list[str]]:
             say(f"Waiting for {len(left)} dispatcher(s) to drop their caches.")
             reported = True
         time.sleep(LOOK_SECONDS)
-
-
-def _alive(client: Any) -> list[str]:
-    names = sorted(member.decode("utf-8", "replace") for member in client.smembers(keys.WORKERS))
-    return [name for name in names if client.exists(keys.lease(name))]
 
 
 def _dropped(client: Any, name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from shared.hooks import hook
@@ -45,7 +45,20 @@ async def terminal_waits(redis: Redis, secret: str, task_id: str, ask: Callable[
 
 
 @hook
-def redis_entries(scope: Scope, reader: RedisReader) -> Iterable[RedisEntry]:
-    from dispatcher.features.approvals.forgetting import approvals_of
+def redis_entries(scope: Scope, reader: RedisReader) -> Iterator[RedisEntry]:
+    """Records, open questions and answers. The scan does not search for their words, which are Claude's: nothing of them is left."""
+    from dispatcher.chat_data.forget.layers.redis_entries import RedisEntry, number_of, record_of
+    from dispatcher.features.approvals import keys
 
-    return approvals_of(scope, reader)
+    layer = "redis: approvals"
+    for raw in reader.entries(keys.RECORDS):
+        record, text = record_of(raw), raw.decode("utf-8", "replace")
+        chat_id, at = str(record.get("chat_id", "")), number_of(record.get("at"))
+        if scope.covers_text(chat_id, str(record.get("task_id", "")), at, text):
+            yield RedisEntry(layer, keys.RECORDS.encode(), raw, "entry")
+    for name, raw in reader.fields(keys.OPEN):
+        if record_of(raw).get("chat_id") in (*scope.chats, None) or scope.asked.holds(raw.decode("utf-8", "replace")):
+            yield RedisEntry(layer, keys.OPEN.encode(), raw, "field", name=name)
+    for key, raw in reader.scan(keys.decision("*")):
+        if record_of(raw).get("chat_id") in (*scope.chats, None):
+            yield RedisEntry(layer, key, b"", "key")

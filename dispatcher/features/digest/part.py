@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from datetime import datetime, timedelta
+from datetime import time as clock
 from functools import partial
 from typing import Any, cast
 
@@ -20,7 +21,7 @@ import structlog
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
-from dispatcher.answering.commands.command import Handler
+from dispatcher.answering.commands.command import CommandReply, Handler
 from dispatcher.answering.hooks import Core
 from dispatcher.features.digest import keys as own
 from dispatcher.features.digest.checks import running_since
@@ -32,6 +33,9 @@ from dispatcher.health.hooks import morning_line
 from dispatcher.health.nights import nights_of, read_records
 from shared.errors import HmemError
 from shared.hooks import features, hook
+from shared.text.translations import later, tr
+from shared.turns.records import Task
+from shared.turns.signed.results import choice
 from shared.wire import keys
 from shared.wire.client import BACKGROUND, open_redis
 
@@ -42,6 +46,13 @@ NOTE_SECONDS = 2.0
 #: Seconds from the start to the first look, and from one look to the next.
 FIRST_SECONDS = 15.0
 LOOK_SECONDS = 60.0
+
+DIGEST_ON = later(
+    "The digest is on: each morning at {at} I send what was said here yesterday, the goals that are due, and what is new in my memory. "
+    "On days with nothing to say I send nothing. /digest off ends it."
+)
+SWITCHING = later("In a group only an owner may switch the digest on or off.")
+DIGEST_OFF = later("The digest is off. With /digest on I send each morning at {at} what was said here yesterday.")
 
 
 class DigestPart:
@@ -55,9 +66,27 @@ class DigestPart:
 
     @hook
     def chat_commands(self) -> Mapping[str, Handler]:
-        from dispatcher.features.digest.command import DigestCommand
+        return {"digest": self}
 
-        return {"digest": DigestCommand(self._core)}
+    async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
+        """`/digest`. Switched on, the first one comes at the next REPORT_AT; switching on twice changes nothing."""
+        chat, wanted = task.chat_id, text.strip().lower()
+        redis, zone = self._core.redis, self._settings.timezone
+        refusal = self._core.rights.refusal(SWITCHING, task.in_group, task.user_id)
+        if refusal and wanted:
+            return CommandReply(refusal, error=True)
+        if wanted not in ("", "on", "off"):
+            return CommandReply(tr("Write /digest on or /digest off, or /digest to see which it is."), error=True)
+        if wanted == "on":
+            here = datetime.fromtimestamp(now, zone)
+            over = here.time() >= clock.fromisoformat(self._own.report_at)
+            last = here.date() - timedelta(days=0 if over else 1)
+            await redis.hsetnx(own.DIGESTS, chat, str(last))
+        elif wanted == "off":
+            await redis.hdel(own.DIGESTS, chat)
+        on = await cast(Awaitable[bytes | None], redis.hget(own.DIGESTS, chat)) is not None
+        said = tr(DIGEST_ON if on else DIGEST_OFF).format(at=f"{self._own.report_at} ({zone.key})")
+        return CommandReply(said, buttons=() if refusal else choice("digest", ("on", "off"), "on" if on else "off"))
 
     @hook
     def claude_called(self, failed: bool) -> None:

@@ -133,7 +133,7 @@ class GuestCommands:
         if guest is None:
             return await self._list(tr(NO_SUCH))
         await self._invitations.set(replace(guest, removed=time.time()))
-        await self._state.cancel(chat, lambda _: True)
+        await self._state.cancel(chat, lambda *_: True)
         log.info("an owner has removed a guest", chat=chat)
         return await self._list(tr(REMOVED).format(name=_name(guest), chat=chat))
 

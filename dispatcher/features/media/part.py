@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -11,25 +11,29 @@ from typing import cast
 
 import structlog
 from redis import ResponseError
+from redis.asyncio import Redis
 
+from dispatcher.answering.commands.again import earlier_message
 from dispatcher.answering.hooks import Core
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.turn import ForAnswer, ForClaude, ForQuestion, TurnInProgress
 from dispatcher.features.media import pictures
 from dispatcher.features.media.claude_sessions import ClaudeSessions
-from dispatcher.features.media.corrections import Corrections, corrected, header_line
 from dispatcher.features.media.documents.conversion import DocumentReader
 from dispatcher.features.media.made_files import INSTRUCTIONS, Made, MadeFiles
 from dispatcher.features.media.reading import NOT_THERE, MediaReader, Read, with_shown
 from dispatcher.features.media.settings import MediaSettings
 from dispatcher.features.media.transcription import Transcriber
-from dispatcher.queue.chats import chosen_language
+from dispatcher.memory.day.memory import DayMemory
+from dispatcher.prompt.render import fenced
+from dispatcher.queue.chats import ChatRecords, chosen_language
 from dispatcher.queue.tasks import Counters, Finished
+from shared.errors import HmemError
 from shared.hooks import hook
 from shared.system.faults import crash_point
 from shared.text.translations import tr
-from shared.turns.media import Media
-from shared.turns.records import Turn
+from shared.turns.media import HEARD, Media
+from shared.turns.records import CORRECTED, Task, Turn
 from shared.wire import keys
 from shared.wire.media.kept import MOST_BYTES, KeptFiles
 from shared.wire.media.store import MediaStore
@@ -138,3 +142,40 @@ def prepared(read: Read) -> ForQuestion:
     message = read.task.message if read.heard else None
     above = [read.shown] if read.shown else []
     return ForQuestion(message, read.task.media, read.blocks, read.lines, rules, above, read.refusal)
+
+
+# What was misheard is corrected by a reply: the turn of the recording is written anew, under its id, with the words of the reply.
+#
+# The bot knows which message is replied to and passes its task on as `corrects`. It counts only for a recording of the same chat and person that is
+# remembered (in Redis, else in the day store) and not forgotten. The new version goes to the day store and, by night, to the archive.
+
+
+class Corrections:
+    """One per dispatcher."""
+
+    def __init__(self, client: Redis, day: DayMemory) -> None:
+        self._records, self._day = ChatRecords(client), day
+
+    async def of(self, task: Task) -> Turn | None:
+        """The turn that this message corrects, as it was."""
+        if task.corrects is None or task.media or not task.message.strip():
+            return None
+        turn = None
+        with suppress(HmemError):
+            turn = await earlier_message(self._records, self._day, task.chat_id, task.corrects)
+        if turn is None or turn.user_id != task.user_id or task.user_id is None:
+            return None
+        return turn if any(one.kind in HEARD for one in turn.media) else None
+
+
+def corrected(turn: Turn, text: str) -> Turn:
+    """The turn with these words in the place of what was heard."""
+    heard = [one for one in turn.media if one.kind in HEARD]
+    media = [replace(one, text=text if one is heard[0] else "") if one in heard else one for one in turn.media]
+    extra = turn.extra | {"media": [one.to_json() for one in media], CORRECTED: True}
+    return replace(turn, content=text, extra=extra)
+
+
+def header_line(turn: Turn) -> str:
+    """For Claude: what had been heard instead."""
+    return f"This corrects a recording of the sender. A program had understood:\n{fenced('transcript', turn.content)}"

@@ -70,7 +70,7 @@ def check_archive(setup: Setup) -> Finding:
     if not _is_there(night_dir / "archive"):
         return ok("There is no archive here: no night has run yet, or the night runs on another host.")
     try:
-        return ok(look(night_dir).sentence)
+        return ok(look(night_dir))
     except ArchiveDamaged as error:
         return of_error(error)
     except PermissionError:

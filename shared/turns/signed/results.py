@@ -78,6 +78,11 @@ def keyboard(*rows: tuple[Button, ...]) -> Keyboard:
     return tuple(row for row in rows if row)
 
 
+def choice(command: str, values: tuple[str, ...], chosen: str) -> Keyboard:
+    """A row of buttons that give a command these values, the chosen one marked."""
+    return keyboard(row_of(*((f"✓ {one}" if one == chosen else one, f"/{command} {one}") for one in values)))
+
+
 def reply_command_of(value: object) -> str:
     """The command in a record; "" for anything else."""
     return value if isinstance(value, str) and len(value) <= COMMAND_CHARACTERS and _COMMAND.fullmatch(value) else ""

@@ -160,7 +160,7 @@ def test_what_is_put_back_before_it_was_asked_to_stop_is_taken_back(
 
     async def cancel() -> tuple[int, int, int]:
         async with connect(stage.world.settings()) as redis:
-            return await BotState(redis, SECRET).cancel(str(chat), lambda _: True)
+            return await BotState(redis, SECRET).cancel(str(chat), lambda *_: True)
 
     monkeypatch.setattr(Queue, "cancel_running", too_late)
     assert asyncio.run(cancel()) == (1, 0, 0)
