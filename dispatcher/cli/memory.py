@@ -169,7 +169,7 @@ def import_(
     with opened_day(settings, vectors=True) as day:
         facts = _not_forgotten(day, chat_id, found)
         batches = [facts[at : at + IMPORTED_AT_ONCE] for at in range(0, len(facts), IMPORTED_AT_ONCE)]
-        with typer.progressbar(batches, label="importing", file=_stderr()) as shown:
+        with typer.progressbar(batches, label="importing", file=typer.get_text_stream("stderr")) as shown:
             for batch in shown:
                 new += _import(day, chat_id, batch)
         _supersede(day, chat_id, facts)
@@ -361,10 +361,6 @@ def opened_day(settings: Settings, *, vectors: bool = False) -> Iterator[DayMemo
                 typer.echo(f"note: turns of the release are not searched: {error}", err=True)
             memory.open_vectors()
         yield memory.day
-
-
-def _stderr() -> Any:
-    return typer.get_text_stream("stderr")
 
 
 for _entry in features().ask(memory_commands):

@@ -228,11 +228,6 @@ class PrivateDir:
             self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
 
-    @property
-    def descriptor(self) -> int:
-        """Of the lock: a child that is given it keeps the directory from being taken for an abandoned one, even if we are killed."""
-        return self._lock
-
     def remove(self) -> None:
         remove_tree(self.path)
         os.close(self._lock)

@@ -46,7 +46,10 @@ DEFAULT = "user default reset off ~* &* +@all"
 def acl(passwords: Mapping[str, str] | None = None) -> str:
     """The file that Redis loads, with the SHA-256 of each user's password; without passwords `deploy/new-secrets` inserts the hashes."""
     hashes = {name: hashlib.sha256(one.encode()).hexdigest() for name, one in (passwords or {}).items()}
-    return "".join(f"{line}\n" for line in [DEFAULT, *(acl_line(user, hashes) for user in users())])
+    return "".join(
+        f"{line}\n"
+        for line in [DEFAULT, *(" ".join(["user", user.name, *acl_rules(user, hashes)]) for user in users())]
+    )
 
 
 def renewed(text: str) -> str:
@@ -64,10 +67,6 @@ def renewed(text: str) -> str:
         elif words[:2] != ["user", "default"]:
             lines.append(" ".join(words))
     return "".join(f"{line}\n" for line in lines)
-
-
-def acl_line(user: User, hashes: Mapping[str, str] | None = None) -> str:
-    return " ".join(["user", user.name, *acl_rules(user, hashes)])
 
 
 def acl_rules(user: User, hashes: Mapping[str, str] | None = None) -> list[str]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 
 import structlog
+from aiogram.types import TelegramObject
 
 from dispatcher.bots.hooks import bot_commands, owners_help
 from dispatcher.bots.telegram.core import BotAnswer, BotCore
@@ -86,7 +87,7 @@ class Commands:
         }  # fmt: skip
         self.names = frozenset(self._answers)
 
-    async def answer(self, incoming: IncomingMessage) -> BotAnswer | str:
+    async def answer(self, _: TelegramObject, incoming: IncomingMessage) -> BotAnswer | str:
         return await self._answers[incoming.command](incoming)
 
     async def _help(self, incoming: IncomingMessage) -> str:

@@ -156,7 +156,7 @@ class Routes(Dispatcher):
     def __init__(self, core: BotCore, hooks: Hooks, arrivals: Arrivals) -> None:
         super().__init__(disable_fsm=True)
         self._core, self._state, self._hooks, self._arrivals = core, core.state, hooks, arrivals
-        self._commands = known = Commands(core, hooks)
+        known = Commands(core, hooks)
         self._strangers = set[int]()  # groups that were logged
         self.message.outer_middleware(self._hear)
         self.edited_message.outer_middleware(self._hear)
@@ -166,7 +166,7 @@ class Routes(Dispatcher):
         self.message.register(_said(commands.ONLY_TEXT), MagicData(F.incoming.unreadable))
         for observer in (self.message, self.callback_query):
             observer.register(self._ask, MagicData(F.incoming.command.in_(dispatcher_commands())))
-            observer.register(self._answer_command, MagicData(F.incoming.command.in_(known.names)))
+            observer.register(known.answer, MagicData(F.incoming.command.in_(known.names)))
         self.message.register(_unknown, MagicData(F.incoming.command))
         self.message.register(self._ask, MagicData(F.incoming.text))
         self.message.register(_said(commands.EMPTY))
@@ -265,9 +265,6 @@ class Routes(Dispatcher):
         return ""
 
     # Handlers.
-
-    async def _answer_command(self, _: TelegramObject, incoming: IncomingMessage) -> Answer:
-        return await self._commands.answer(incoming)
 
     async def _edit(self, message: Message, incoming: IncomingMessage) -> None:
         if words_of(message) is not None:  # a live location moves on and on

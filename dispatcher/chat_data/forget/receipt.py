@@ -248,11 +248,8 @@ def receipt_text(record: dict[str, Any], zone: Any) -> str:
     lines += [f"  still found: {one['place']} ({one['hits']})" for one in scan["found"]]
     lines += [f"  could not be read: {place}" for place in scan["unreadable"]]
     lines += [f"  pending: {sentence}" for sentence in record["pending"]]
-    return "\n".join([*lines, "", *stays_lines(record["stays"])])
-
-
-def stays_lines(stays: list[dict[str, str]]) -> list[str]:
-    return ["What remains until you act:", *(f"  {one['what']}\n    {one['why']}: {one['do']}" for one in stays)]
+    stays = (f"  {one['what']}\n    {one['why']}: {one['do']}" for one in record["stays"])
+    return "\n".join([*lines, "", "What remains until you act:", *stays])
 
 
 def _verdict(record: dict[str, Any]) -> str:

@@ -23,8 +23,7 @@ Night = Annotated[int | None, typer.Option(metavar="NIGHT", help="Only the chang
 def changes(chat: OptionalChat = "", words: Words = None, night: Night = None, json: Json = False) -> None:
     """What nights have changed of a chat's memories, and what they propose: before, after, and because of which message."""
     from dispatcher.cli.memory import opened_day
-    from dispatcher.features.dream.changes import all_changes
-    from dispatcher.features.dream.chat_command import act, change_text
+    from dispatcher.features.dream.changes import act, all_changes, change_text
     from dispatcher.features.dream.putting_in_order import Dreaming
     from dispatcher.memory.day.requests import owner_task
     from shared.text.format import date_text

@@ -40,14 +40,14 @@ def redis_entries(scope: Scope, reader: RedisReader) -> Iterable[RedisEntry]:
 
 @hook
 def chat_panel(day: DayMemory, client: Redis, chat_id: str) -> Panel:
-    from dispatcher.features.dream.chat_command import panel_of
+    from dispatcher.features.dream.changes import panel_of
 
     return panel_of(day, client, chat_id)
 
 
 @hook
 def act_in_panel(day: DayMemory, client: Redis, chat_id: str, words: str) -> str | None:
-    from dispatcher.features.dream.chat_command import act
+    from dispatcher.features.dream.changes import act
     from dispatcher.features.dream.putting_in_order import Dreaming
     from dispatcher.memory.day.requests import owner_task
 

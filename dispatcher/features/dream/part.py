@@ -63,7 +63,7 @@ class DreamPart:
 
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
         """`/memory changes`."""
-        from dispatcher.features.dream.chat_command import ChangesCommand
+        from dispatcher.features.dream.changes import ChangesCommand
 
         return await ChangesCommand(self._core, self._dreaming).reply_to(task, text, now)
 

@@ -25,7 +25,7 @@ from shared.search.types import HiddenTurns, Query
 from shared.text.format import fitting, one_line, shorten, storable, time_text
 from shared.text.marks import harmless
 from shared.turns.origin_words import replying
-from shared.turns.records import Task, chat_id_of, time_order, turns_of
+from shared.turns.records import Task, chat_id_of, time_order
 from shared.turns.speakers import answering
 from shared.wire import keys
 
@@ -191,6 +191,8 @@ class ChatMemory:
 
     def _conversation(self, n: int, tombstones: Sequence[Tombstone], notes: list[str]) -> list[Turn]:
         """The conversation so far. Forgetting ends it: entries older than the last request to forget are left out, even if they are still there."""
+        from dispatcher.queue.consolidation import waiting as unconsolidated
+
         entries: list[Turn] = []
         waiting: list[Turn] = []
         try:
@@ -199,9 +201,7 @@ class ChatMemory:
             forgotten_at = max((tombstone.created_at for tombstone in tombstones), default=0.0)
             entries = [one for one in entries if one.timestamp >= forgotten_at]
             if not entries:
-                ids = client.lrange(keys.unconsolidated(self._chat), 0, -1)
-                names = [keys.MEMORY_PREFIX + raw.decode("utf-8", "replace") for raw in ids]
-                waiting = turns_of(names, client.mget(names) if names else [], self._chat)
+                waiting = unconsolidated(client, self._chat)[1]
         except Exception as error:  # noqa: BLE001 - the day store's turns are better than nothing
             notes.append(f"no conversation so far: Redis does not answer ({error})")
         return entries or self._conversation_today(n, waiting, tombstones, notes)
