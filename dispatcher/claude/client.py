@@ -176,10 +176,7 @@ class ClaudeCli:
         if not SESSION_ID.fullmatch(question.session):  # it could be read as an option
             return failed(GONE, f"not a session id: {question.session!r}", follows=Follows.NEW_SESSION)
         streams = report is not None or bool(question.blocks)
-        arguments = [
-            *self._walls.around(question.files),
-            *self._arguments(question, await self.flags(), streams=streams),
-        ]
+        arguments = self._arguments(question, await self.flags(), streams=streams)
         limit = self._settings.task_timeout
         try:
             ended = await run(
@@ -190,6 +187,7 @@ class ClaudeCli:
                 seconds=limit,
                 most_bytes=MAX_OUTPUT_BYTES,
                 on_line=ProgressReader(report or _nobody) if streams else None,
+                start=self._walls.around(question.files),
             )
         except TimeoutError:
             return failed(tr("no answer within {seconds} s").format(seconds=f"{limit:g}"))

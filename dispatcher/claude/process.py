@@ -2,7 +2,7 @@
 
 The program leads a new process group, which gets TERM and then KILL when the time is up or the caller is cancelled; everything it started is killed
 when it ends. The run ends with the program, not with its pipes: a grandchild outside the group may keep them open indefinitely, and asyncio's
-`Process.wait` waits for that. So it uses a protocol, which is also cheaper than streams: no task and no buffer for each pipe.
+`Process.wait` waits for that. asyncio also starts programs in its own thread, where no sandbox can be put around them (landlock.py).
 """
 
 from __future__ import annotations
@@ -10,11 +10,17 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from subprocess import PIPE
+from threading import Thread
 from typing import cast
+
+from shared.system.processes import Start
 
 #: Is given each complete line of a program's output, without its end, and says whether the line is part of the result.
 LineReader = Callable[[bytes], bool]
@@ -47,26 +53,24 @@ async def run(
     seconds: float,
     most_bytes: int,
     on_line: LineReader | None = None,
+    start: Start | None = None,
 ) -> Ended:
     """Run a program to its end. OSError if it cannot be started, TimeoutError, OutputTooLarge; in any case none of its processes is left.
 
     `on_line` sees each line of the output while the program runs, and decides which ones the result holds; only those count for `most_bytes`.
+    `start` is called in another thread.
     """
-    loop = asyncio.get_running_loop()
+    child = _Child(asyncio.get_running_loop(), most_bytes, on_line)
+    popen: Start = start or subprocess.Popen
+    where = {"cwd": directory, "env": environment, "start_new_session": True}
     starting = asyncio.ensure_future(
-        loop.subprocess_exec(
-            lambda: _Child(loop, most_bytes, on_line),
-            *arguments,
-            cwd=directory,
-            env=environment,
-            start_new_session=True,
-        )
+        child.begin(partial(popen, arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE, **where))
     )
     try:
-        transport, child = await asyncio.shield(starting)
-    except asyncio.CancelledError:  # asyncio itself would kill a program during its start, without TERM
+        await asyncio.shield(starting)
+    except asyncio.CancelledError:  # it is started all the same
         with suppress(OSError):
-            _, child = await starting
+            await starting
             await child.end()
         raise
     try:
@@ -77,11 +81,13 @@ async def run(
         await child.end()
     if child.too_large:
         raise OutputTooLarge
-    return Ended(transport.get_returncode() or 0, bytes(child.printed[1]), bytes(child.printed[2]))
+    return Ended(child.process.returncode, bytes(child.printed[1]), bytes(child.printed[2]))
 
 
-class _Child(asyncio.SubprocessProtocol):
+class _Child:
     """`over` is set when the program has ended and its pipes are read, or when it printed too much."""
+
+    process: subprocess.Popen[bytes]
 
     def __init__(self, loop: asyncio.AbstractEventLoop, most_bytes: int, on_line: LineReader | None) -> None:
         self._loop, self._most_bytes, self._on_line = loop, most_bytes, on_line
@@ -92,22 +98,33 @@ class _Child(asyncio.SubprocessProtocol):
         self._reading = set(self.printed)
         self._patience: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.SubprocessTransport, transport)
+    async def begin(self, start: Callable[[], subprocess.Popen[bytes]]) -> None:
+        self.process = await asyncio.to_thread(start)
+        Thread(target=self._wait, daemon=True).start()
+        self._stdin, _ = await self._loop.connect_write_pipe(asyncio.BaseProtocol, self.process.stdin)
+        self._pipes: list[asyncio.BaseTransport] = [self._stdin]
+        for number, pipe in ((1, self.process.stdout), (2, self.process.stderr)):
+            transport, _ = await self._loop.connect_read_pipe(partial(_Reader, self, number), pipe)
+            self._pipes.append(transport)
+
+    def _wait(self) -> None:
+        """In a thread of its own; the event loop takes the exit code, so that the number stays the program's until then."""
+        os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._has_exited)
 
     def feed(self, message: bytes) -> None:
         """Write the message; a program may leave it unread, and one that has ended reports why on stderr."""
-        stdin = cast(asyncio.WriteTransport, self._transport.get_pipe_transport(0))
-        stdin.write(message)
-        stdin.write_eof()
+        self._stdin.write(message)
+        self._stdin.write_eof()
 
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        self.printed[fd] += data
-        if fd == 1 and self._on_line is not None and b"\n" in data:
+    def received(self, number: int, data: bytes, pipe: asyncio.ReadTransport) -> None:
+        self.printed[number] += data
+        if number == 1 and self._on_line is not None and b"\n" in data:
             self._read_lines(self._on_line)
-        if len(self.printed[fd]) > self._most_bytes:
+        if len(self.printed[number]) > self._most_bytes:
             self.too_large = True
-            cast(asyncio.ReadTransport, self._transport.get_pipe_transport(fd)).pause_reading()
+            pipe.pause_reading()
             self.over.set()
 
     def _read_lines(self, on_line: LineReader) -> None:
@@ -118,13 +135,14 @@ class _Child(asyncio.SubprocessProtocol):
         output[self._read_up_to :] = kept + rest
         self._read_up_to += len(kept)
 
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - the library's signature
-        self._reading.discard(fd)
+    def closed(self, number: int) -> None:
+        self._reading.discard(number)
         self._look()
 
-    def process_exited(self) -> None:
+    def _has_exited(self) -> None:
         self._exited.set()
         self._signal(signal.SIGKILL)  # processes that it left behind
+        self.process.wait()
         self._patience = self._loop.call_later(PIPE_GRACE_SECONDS, self.over.set)
         self._look()
 
@@ -141,7 +159,8 @@ class _Child(asyncio.SubprocessProtocol):
         finally:
             if not self._exited.is_set():
                 self._signal(signal.SIGKILL)
-            self._transport.close()
+            for pipe in self._pipes:
+                pipe.close()
         await self._until_exit()
         if self._patience:
             self._patience.cancel()
@@ -155,4 +174,20 @@ class _Child(asyncio.SubprocessProtocol):
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._transport.get_pid(), number)
+            os.killpg(self.process.pid, number)
+
+
+class _Reader(asyncio.Protocol):
+    """Of one of its outputs."""
+
+    def __init__(self, child: _Child, number: int) -> None:
+        self._child, self._number = child, number
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._pipe = cast(asyncio.ReadTransport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._child.received(self._number, data, self._pipe)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the library's signature
+        self._child.closed(self._number)

@@ -32,7 +32,7 @@ TELL_OWNER = later("Please tell my owner.")
 #: Characters that no text may contain: NUL (no database accepts it) and lone surrogates (they have no UTF-8).
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _RESETS = re.compile(r"\bresets (?:at )?([^·∙|\n]{1,60})")
-#: Exit codes of a program that starts another one (landlock_exec.py, a shell) if that is missing or cannot be executed.
+#: Exit codes of a program that starts another one (a shell) if that is missing or cannot be executed.
 NOT_STARTED = (126, 127)
 #: The CLI's format of session ids.
 SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""The sandbox of each call of the Claude CLI: it sees only its own processes, and only those of our files that this call needs (landlock_exec.py).
+"""The sandbox of each call of the Claude CLI: it sees only its own processes, and only those of our files that this call needs (landlock.py).
 
 Hidden are our three directories, and the files with secrets: settings, credentials and the owner's key. `HOME` belongs to the CLI: if one of them
 is inside, the call can use what is in `HOME`, but cannot create new files in the directories above the hidden one.
@@ -10,15 +10,20 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
-from dispatcher.claude import landlock_exec
+import structlog
+
+from dispatcher.claude import landlock
 from shared.config import credentials
 from shared.config.settings import Settings
 from shared.config.sources import settings_file
 from shared.config.values import names_a_host
-from shared.system.processes import last_line, run_bounded
+from shared.system.processes import Start, run_bounded
+
+log = structlog.get_logger()
 
 #: Prints which of the paths after it can be opened, as JSON.
 _PROBE = """
@@ -50,33 +55,31 @@ class Walls:
         self._shown = [settings.claude_mcp_config] if settings.claude_mcp_config else []
         why = {path: _why_open(path, temporary.resolve(), self._needed) for path in _private(settings)}
         self._hidden = (
-            [] if landlock_exec.version() < 2 else [path for path, open_because in why.items() if not open_because]
+            [] if landlock.version() < 2 else [path for path, open_because in why.items() if not open_because]
         )
-        self.open_because = (
-            _NO_LANDLOCK if landlock_exec.version() < 2 else "; ".join(filter(None, why.values())) or None
-        )
+        self.open_because = _NO_LANDLOCK if landlock.version() < 2 else "; ".join(filter(None, why.values())) or None
 
-    def around(self, shown: Iterable[Path]) -> list[str]:
-        """The arguments before the command; inside the hidden directories it may use the paths in `shown`."""
+    def around(self, shown: Iterable[Path], report: Callable[[str], None] | None = None) -> Start:
+        """Starts a command inside; in the hidden directories it may use the paths in `shown`. `report`: instead of the log."""
         if any(path.is_relative_to(self._home.resolve()) for path in self._hidden):
             self._make_config()
-        paths = (self._hidden, [*self._shown, *shown], self._needed)
-        counted = [str(word) for some in paths for word in (len(some), *some)]
-        return [sys.executable, "-I", "-S", landlock_exec.__file__, *counted]
+        hidden, seen, needed = ([*map(str, some)] for some in (self._hidden, [*self._shown, *shown], self._needed))
+        return partial(landlock.start_inside, (hidden, seen, needed), report or _log)
 
     def found_open(self) -> str | None:
         """Test the sandbox once: which hidden files, or which of this process', can be opened inside it, or why it could not be tested; None if it
         works."""
-        ours = [f"/proc/{os.getpid()}/{name}" for name in ("environ", "mem", "maps") if landlock_exec.version()]
-        command = [*self.around([]), sys.executable, "-I", "-S", "-c", _PROBE, *map(str, self._hidden), *ours]
+        ours = [f"/proc/{os.getpid()}/{name}" for name in ("environ", "mem", "maps") if landlock.version()]
+        command = [sys.executable, "-I", "-S", "-c", _PROBE, *map(str, self._hidden), *ours]
+        missing: list[str] = []
         try:
-            done = run_bounded(command, TRIAL_SECONDS, directory=Path("/"))
+            done = run_bounded(command, TRIAL_SECONDS, directory=Path("/"), start=self.around([], missing.append))
             opened = json.loads(done.stdout)
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
             return f"the sandbox of the Claude CLI could not be tested ({error!r})"
         if not opened:
             return None
-        why = f" ({last_line(done)})" if done.stderr.strip() else ""
+        why = f" ({missing[0]})" if missing else ""
         return f"the Claude CLI can open {', '.join(opened)} despite Landlock{why}"
 
     def _make_config(self) -> None:
@@ -85,6 +88,10 @@ class Walls:
             self._config.mkdir(mode=0o700, exist_ok=True)
         except OSError:  # no home, so no sessions in any case
             return
+
+
+def _log(missing: str) -> None:
+    log.warning("a program runs without the whole sandbox", missing=missing)
 
 
 _NO_LANDLOCK = "this kernel has no Landlock, or it is forbidden here (Linux 5.19 or newer has it), so nothing is hidden"

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -88,6 +88,10 @@ def _digits(text: str, count: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:count]
 
 
+#: What starts a command as subprocess.Popen does, and surrounds it with something.
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
 def run_bounded(
     command: list[str],
     timeout_seconds: float,
@@ -95,6 +99,7 @@ def run_bounded(
     environment: Mapping[str, str] | None = None,
     descriptors: tuple[int, ...] = (),
     directory: Path | None = None,
+    start: Start | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run to the end; subprocess.TimeoutExpired if it takes longer: then its process group is killed.
 
@@ -102,7 +107,7 @@ def run_bounded(
     keeps a pipe open and would keep us waiting.
     """
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(
+        process = (start or subprocess.Popen)(
             command,
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.claude import landlock_exec
+from dispatcher.claude import landlock
 from shared.config.settings import Settings, setting_names
 from tests.servers.messages_api import MessagesApi
 from tests.support.machine import wait_for
@@ -101,11 +101,11 @@ def test_each_unit_has_a_user_and_secrets_of_its_own_and_limits() -> None:
     assert "install -d -m 2750 -o hmem-night -g hmem /data/memory" in notes
 
 
-@pytest.mark.skipif(landlock_exec.version() < 2, reason="here is no Landlock: an old kernel, or a container forbids it")
+@pytest.mark.skipif(landlock.version() < 2, reason="here is no Landlock: an old kernel, or a container forbids it")
 def test_the_commands_around_claude_may_build_its_fence(analyze: Analyze) -> None:
     fence = {"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"}
     assert fence <= allowed_calls(settings_of(SYSTEMD / "hmem-dispatcher.service"))
-    confine = "from dispatcher.claude import landlock_exec as made; made.confine([], [], []); print(made.version() > 0)"
+    confine = "from dispatcher.claude import landlock as made; made.confine([], [], []); print(made.version() > 0)"
     probe = f"import sys; sys.path.insert(0, '.'); {confine}"
     command = [sys.executable, "-c", probe]
     assert confined("hmem-dispatcher.service", command, {"PATH": "/usr/bin:/bin"}) == "True\n"

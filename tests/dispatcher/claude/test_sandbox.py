@@ -13,15 +13,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
-from dispatcher.claude import landlock_exec
+from dispatcher.claude import landlock
 from dispatcher.claude.sandbox import _PROBE, Walls
 from shared.config.settings import Settings, load_settings
+from shared.system.processes import run_bounded
+from tests.support.machine import wait_for
 from tests.support.processes.as_user import command
 from tests.support.world import REPOSITORY, STAND_IN
 
-pytestmark = pytest.mark.skipif(landlock_exec.version() < 2, reason="this kernel has no Landlock")
+pytestmark = pytest.mark.skipif(landlock.version() < 2, reason="this kernel has no Landlock")
 USER = 31_003
+
+
+def _status(task: Path, names: tuple[str, ...]) -> list[str]:
+    return [line for line in (task / "status").read_text().splitlines() if line.startswith(names)]
 
 
 class Home:
@@ -50,17 +57,17 @@ class Home:
 
     def seen(self, *paths: Path, walls: Walls | None = None) -> list[Path]:
         """Which of them a tool of the CLI can open."""
-        around = (walls or self.walls()).around([self.root / "state" / "chats" / "7"])
-        words = [*around, sys.executable, "-I", "-S", "-c", _PROBE, *map(str, paths)]
-        done = subprocess.run(words, env=self.environment, capture_output=True, text=True, check=True)
-        assert done.stderr == ""
+        missing: list[str] = []
+        start = (walls or self.walls()).around([self.root / "state" / "chats" / "7"], missing.append)
+        words = [sys.executable, "-I", "-S", "-c", _PROBE, *map(str, paths)]
+        done = run_bounded(words, 60, environment=self.environment, start=start)
+        assert (done.returncode, done.stderr, missing) == (0, "", [])
         return [Path(path) for path in json.loads(done.stdout)]
 
     def run(self, script: str) -> int:
         """A tool of the CLI; its exit code."""
-        return subprocess.run(
-            [*self.walls().around([]), "/bin/sh", "-c", script], env=self.environment, check=False
-        ).returncode
+        start = self.walls().around([])
+        return run_bounded(["/bin/sh", "-c", script], 60, environment=self.environment, start=start).returncode
 
 
 @pytest.fixture
@@ -106,8 +113,16 @@ def test_a_key_that_is_a_link_is_hidden_with_what_it_leads_to(one: Home) -> None
     assert one.key.read_text() == "s3cret"
 
 
-def as_user(one: Home, *words: str) -> subprocess.CompletedProcess[str]:
-    whole = command(USER, (USER,), *words)
+#: Starts a command as the paths that are its first argument say.
+STARTED = """
+import json, sys
+from dispatcher.claude.landlock import start_inside
+sys.exit(start_inside(json.loads(sys.argv[1]), sys.exit, sys.argv[2:]).wait())
+"""
+
+
+def as_user(one: Home, start: Any, *words: str) -> subprocess.CompletedProcess[str]:
+    whole = command(USER, (USER,), sys.executable, "-c", STARTED, json.dumps(start.args[0]), *words)
     return subprocess.run(
         whole, env=os.environ | one.environment, cwd=REPOSITORY, capture_output=True, text=True, check=False
     )
@@ -125,44 +140,47 @@ def test_a_parent_that_cannot_be_listed_breaks_no_answer(one: Home, closed: str)
     closed_one.chmod(0o711)
     secret = [one.key, *(one.root / name for name in ("state/day-store.sqlite", "memory/pinned", "night/lock"))]
     needed = [one.home / ".claude", one.home / ".claude.json", one.root / "state" / "chats" / "7"]
-    words = [*one.walls().around([one.root / "state" / "chats" / "7"]), sys.executable, "-I", "-S", "-c", _PROBE]
-    done = as_user(one, *words, *map(str, [*secret, *needed]))
+    start = one.walls().around([one.root / "state" / "chats" / "7"])
+    done = as_user(one, start, sys.executable, "-I", "-S", "-c", _PROBE, *map(str, [*secret, *needed]))
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == [str(path) for path in needed]
 
 
 def test_a_fence_that_cannot_be_had_is_said_and_the_answer_comes(one: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """A ruleset of a version that the kernel does not know stands for whatever may fail."""
-    source = Path(landlock_exec.__file__).read_text().replace("(1 << 13) - 1", "(1 << 40) - 1")
-    broken = one.root / "landlock_exec.py"
-    broken.write_text(source)
-    monkeypatch.setattr(landlock_exec, "__file__", str(broken))
-    words = [*one.walls().around([]), "/bin/echo", "answered"]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    monkeypatch.setitem(landlock._RIGHTS, 1, (1 << 40) - 1)
+    before = sorted(Path("/proc/self/fd").iterdir())
+    with capture_logs() as logged:
+        done = run_bounded(["/bin/echo", "answered"], 60, start=one.walls().around([]))
     assert done.stdout == "answered\n"
-    assert done.stderr == "confine: the sandbox is incomplete: [Errno 22] Invalid argument\n"
+    assert [line["missing"] for line in logged] == ["the sandbox is incomplete: [Errno 22] Invalid argument"]
+    assert sorted(Path("/proc/self/fd").iterdir()) == before
     found = one.walls().found_open() or ""
     assert str(one.key) in found
-    assert "despite Landlock (confine: the sandbox is incomplete" in found
+    assert "despite Landlock (the sandbox is incomplete: [Errno 22]" in found
 
 
-def test_the_launcher_imports_nothing_that_takes_long(one: Home) -> None:
-    """It stands ahead of every answer."""
-    python, *words = one.walls().around([])
-    done = subprocess.run([python, "-X", "importtime", *words, "/bin/true"], capture_output=True, text=True, check=True)
-    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "ctypes" in imported
-    assert not imported & {"json", "re", "enum", "collections", "contextlib", "typing"}
+def test_only_the_command_is_confined_and_no_thread_stays_with_it(one: Home) -> None:
+    """A thread of ours in the sandbox of the command could be inspected by it, with all that this process has."""
+    statuses = "NoNewPrivs", "CapEff"
+    before = {path.name: _status(path, statuses) for path in Path("/proc/self/task").iterdir()}
+    process = one.walls().around([])(["/bin/cat", "/proc/self/status"], stdout=subprocess.PIPE)
+    wait_for(lambda: {path.name for path in Path("/proc/self/task").iterdir()} <= set(before), "its thread's end")
+    inside = process.communicate()[0].decode()
+    assert all(_status(Path("/proc/self/task") / name, statuses) == status for name, status in before.items())
+    assert "NoNewPrivs:\t1" in inside
+    assert "CapEff:\t0000000000000000" in inside
+    assert one.key.read_text() == "s3cret"
 
 
 @pytest.mark.parametrize("privileged", [True, False])
 def test_the_cli_is_ended_before_the_dispatcher_when_memory_runs_out(one: Home, *, privileged: bool) -> None:
-    """What the kernel says of the process in which the launcher starts it."""
+    """What the kernel says of the process, which is read when its thread has ended."""
     if not privileged and os.geteuid() != 0:
         pytest.skip("being somebody else needs root")
     score = Path("/proc/self/oom_score_adj")
     ours = int(score.read_text())
-    words = [*one.walls().around([]), "/bin/cat", str(score)]
-    done = subprocess.run(words, capture_output=True, text=True, check=True) if privileged else as_user(one, *words)
+    start, words = one.walls().around([]), ("/bin/sh", "-c", f"sleep 0.2; exec cat {score}")
+    done = as_user(one, start, *words) if not privileged else run_bounded([*words], 60, start=start)
     assert (done.stdout, done.stderr) == (f"{min(1000, ours + 500)}\n", "")
     assert int(score.read_text()) == ours

@@ -14,7 +14,7 @@ from shared.text.dates.calendar_words import WORDS
 from shared.text.dates.named_times import rules
 
 #: Programs of their own, which do something when they are imported.
-PROGRAMS = ("__main__", "env", "landlock_exec")
+PROGRAMS = ("__main__", "env")
 
 for package in (shared, dispatcher, nightly):
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):

@@ -47,7 +47,8 @@ def main() -> None:
     except (MemoryError, RecursionError):
         said = {"refused": "memory"}
     except ImportError as error:
-        said = {"refused": "package", "reason": (error.name or "").partition(".")[0]}
+        missing = (error.name or "").partition(".")[0]  # none: the time was up while an extension was loaded
+        said = {"refused": "package", "reason": missing} if missing else {"refused": "time"}
     except Exception as error:  # noqa: BLE001 - each library has errors of its own for what is damaged
         said = {"refused": "damaged", "reason": type(error).__name__}
     signal.setitimer(signal.ITIMER_REAL, 0)

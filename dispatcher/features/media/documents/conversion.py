@@ -120,7 +120,7 @@ class DocumentReader:
         if self._walls is None:
             self._walls = Walls(self._settings, _ENVIRONMENT, sys.executable)
         limits = map(str, (MOST_PAGES, MOST_CHARACTERS, READ_SECONDS))
-        command = [*self._walls.around(()), sys.executable, "-m", "dispatcher.features.media.documents.child", *limits]
+        command = [sys.executable, "-m", "dispatcher.features.media.documents.child", *limits]
         try:
             ended = await run(
                 command,
@@ -129,6 +129,7 @@ class DocumentReader:
                 environment=_ENVIRONMENT,
                 seconds=READ_SECONDS + START_SECONDS,
                 most_bytes=OUTPUT_BYTES,
+                start=self._walls.around(()),
             )
             if ended.exit_code == -signal.SIGXCPU:
                 return {"refused": "time"}
