@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +23,11 @@ OF_FILES = ("since", "until", "chat")
 
 
 Form = Annotated[
-    str | None, typer.Argument(metavar="FORMAT", help="Which program made the files; without it, all are listed.")
+    str | None,
+    typer.Argument(
+        metavar="FORMAT",
+        help="Which program made the files; a file in its place is recognised; without either, all are listed.",
+    ),
 ]
 Files = Annotated[
     list[Path] | None,
@@ -82,11 +87,15 @@ def backfill(
     json: Json = False,
 ) -> None:
     """Import the history of another program, or rebuild the release from the archive (FORMAT archive); the current one serves until then."""
-    from nightly.imports.formats import format_named, formats
+    from nightly.imports.formats import format_named, format_of, formats
 
     if form is None:
         _list_formats(json=json)
         return
+    if form not in (ARCHIVE, *formats()) and os.path.exists(form):  # noqa: PTH110 - for a Path it raises if the name is too long
+        files = [Path(form), *(files or [])]
+        form, why = format_of(files)
+        typer.echo(f"{why} Importing it as {form}.", err=True)
     every = {
         "since": since, "until": until, "chat": chat,
         "bot": bot, "only": only, "dates": dates, "with-tombstones": with_tombstones, "yes": yes,
@@ -164,6 +173,7 @@ def _import(
 ) -> None:
     """`wanted`: since, until, chat; `tombstones`: whether they come in, and without asking."""
     from nightly.backfill import import_files
+    from nightly.imports.formats import other_format
     from nightly.night.progress import Reporter
 
     settings = start_night()
@@ -179,17 +189,26 @@ def _import(
         typer.echo("\n".join(import_files.covered_lines(covered)), err=True)
         return sys.stdin.isatty() and typer.confirm("Import these tombstones?", err=True)
 
-    report = (
-        import_files.plan(settings, request, progress)
-        if dry_run
-        else import_files.bring_in(settings, request, progress, agreed)
-    )
+    if other := other_format(form, files):
+        typer.echo(f"Warning: read as {form}, but {other}", err=True)
+    try:
+        report = (
+            import_files.plan(settings, request, progress)
+            if dry_run
+            else import_files.bring_in(settings, request, progress, agreed)
+        )
+    except InvalidInput as error:
+        if not other:
+            raise
+        raise InvalidInput(f"{error} {other}") from error
     if json:
         print_json(report)
     else:
         typer.echo("\n".join(import_files.lines(report, settings.timezone, dry=dry_run)))
-    if error := import_files.nothing_read(report):
-        raise error
+    if other and not (report["found"] or report["other_records"]):
+        raise InvalidInput(f"As {form}, nothing in these files could be read, so nothing was imported. {other}")
+    if nothing := import_files.nothing_read(report):
+        raise nothing
     _print_nights(report.get("nights", []), quiet=json)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -12,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from nightly.imports import readers
 from nightly.imports.candidates import ReadCandidate, Wanted
+from nightly.imports.containers.opening import Export, opened_export
 from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.hooks import Hooks, specification
@@ -39,7 +41,8 @@ class Source:
 
 @dataclass(frozen=True)
 class ImportFormat:
-    """`what`: what the files are, for people; `options`: names of the options of `hmem-night backfill` that it takes.
+    """`what`: what the files are, for people; `recognise`: why an export is of this format by its content, or None; `options`: names of the options
+    of `hmem-night backfill` that it takes.
 
     `pattern`: of the files in a directory; None: the reader takes what was named as it is, a directory or a ZIP archive, too. `of_a_chat`: whether
     the files, or the bot's settings, say which chats of ours they belong to; otherwise --chat must.
@@ -48,6 +51,7 @@ class ImportFormat:
     name: str
     what: str
     reader: Callable[[Source], Reader]
+    recognise: Callable[[Export], str | None]
     pattern: str | None = None
     options: tuple[str, ...] = ()
     of_a_chat: bool = False
@@ -85,8 +89,49 @@ def formats() -> dict[str, ImportFormat]:
     return {one.name: one for some in found for one in some}
 
 
+def recognised(path: Path) -> list[tuple[ImportFormat, str]]:
+    """The formats that a file, a directory or a ZIP archive has by its content, each with the reason; none of what is no export, and no exception."""
+    try:
+        with opened_export(path, ZoneInfo("UTC")) as export:
+            found = [(one, one.recognise(export)) for one in formats().values()]
+    except (InvalidInput, OSError, ValueError):
+        return []
+    return [(one, why) for one, why in found if why is not None]
+
+
+def format_of(files: Sequence[Path]) -> tuple[str, str]:
+    """(the one format that all of these have, why). InvalidInput if there is none."""
+    found = {path: recognised(path) for path in files}
+    named = {one.name for some in found.values() for one, _ in some}
+    for path, some in found.items():
+        if not some:
+            known = "; ".join(f"{one.name}: {one.what}" for one in formats().values())
+            raise InvalidInput(
+                f"{path} is not recognised by its content as any of these: {known}. Name one: hmem-night backfill FORMAT FILE."
+            )
+        if len(named) > 1:
+            whys = "; ".join(f"{one.name}, as {why}" for one, why in some)
+            raise InvalidInput(
+                f"{path} is read as {whys}. Name one format, and its files: hmem-night backfill FORMAT FILE."
+            )
+    (form, why), *_ = found[files[0]]
+    return form.name, f"{files[0]} is {form.what}: {why}."
+
+
+def other_format(form: str, files: Sequence[Path]) -> str:
+    """What the first of these is that is of another format, and how to import it; "" if none is."""
+    for path in files:
+        found = recognised(path)
+        if found and form not in [one.name for one, _ in found]:
+            other, why = found[0]
+            return f"{path} is {other.what} ({why}): hmem-night backfill {other.name} {shlex.quote(str(path))}"
+    return ""
+
+
 def format_named(name: str) -> ImportFormat:
     """InvalidInput for an unknown one."""
     if name not in formats():
-        raise InvalidInput(f"There is no format {name}. Formats are {', '.join(formats())}, and archive for a rebuild.")
+        raise InvalidInput(
+            f"There is no format and no file {name}. Formats are {', '.join(formats())}, and archive for a rebuild."
+        )
     return formats()[name]

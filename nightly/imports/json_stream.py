@@ -11,6 +11,7 @@ import io
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any, BinaryIO
 
@@ -21,6 +22,7 @@ from shared.turns.records import RecordRefused
 _PIECE = 1 << 16
 #: How deep orjson reads, which reads all other JSON here.
 _DEPTH = 1024
+_OUTLINE = 6
 _OPENING, _CLOSING = ("start_map", "start_array"), ("end_map", "end_array")
 
 _ESCAPE = re.compile(
@@ -122,6 +124,20 @@ class JsonStream:
             if len(builder.containers) > _DEPTH:
                 raise RecordRefused("nested too deep")
         return builder.value
+
+    def outline(self) -> frozenset[str]:
+        """The paths of its values, those of a list as `[]`, as far as the document is whole; of what is deeper than _OUTLINE nothing."""
+        found, names = set[str](), list[str]()
+        with suppress(RecordRefused):
+            for event, value in self._events:
+                if event == "map_key":
+                    names[-1] = value
+                elif event in _CLOSING:
+                    names.pop()
+                else:
+                    found |= {".".join(names)} if len(names) <= _OUTLINE else set()
+                    names += ["[]" if event == "start_array" else ""] if event in _OPENING else []
+        return frozenset(found)
 
     def _guarded(self) -> Iterator[tuple[str, Any]]:
         try:

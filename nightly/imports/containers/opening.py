@@ -30,14 +30,22 @@ class Export:
     alone: bool = False
     refused: list[tuple[str, str]] = field(default_factory=list)
 
+    def fitting(self, *patterns: str) -> list[Member]:
+        """The files whose name fits one of the patterns, whatever the case; a file that was named alone fits."""
+        return [one for one in self.members if self.alone or _fits(one.base, patterns)]
+
     def named(self, *patterns: str) -> list[Member]:
-        """The files whose name fits one of the patterns, whatever the case; a file that was named alone fits. InvalidInput if there is none."""
-        found = [one for one in self.members if self.alone or _fits(one.base, patterns)]
+        """The same; InvalidInput if there is none."""
+        found = self.fitting(*patterns)
         if not found:
             nested = any(one.base.lower().endswith(".zip") for one in self.members)
             advice = "Unpack the archives in it, and name one of them" if nested else "Name the export as it was made"
             raise InvalidInput(f"There is no {' or '.join(patterns)} in {self.path}. {advice}.")
         return found
+
+    @property
+    def is_zip(self) -> bool:
+        return not self.alone and not self.path.is_dir()
 
     def place(self, member: Member) -> str:
         return str(self.path) if self.alone else self.place_of(member.name)

@@ -137,10 +137,11 @@ CHATGPT = Assistant(
     ("conversations.json", "conversations-*.json"),
     _members,
     "it has no mapping of messages, so it is no conversation of ChatGPT's export",
+    "mapping.[^.]*.message",
 )
 
 
 @hook
 def import_formats() -> Sequence[ImportFormat]:
     what = "ChatGPT's data export (ZIP or conversations.json)"
-    return [ImportFormat("chatgpt", what, file_by_file(CHATGPT.read), options=("only",))]
+    return [ImportFormat("chatgpt", what, file_by_file(CHATGPT.read), CHATGPT.recognise, options=("only",))]

@@ -118,10 +118,11 @@ CLAUDE = Assistant(
     ("conversations.json", "conversations-*.json"),
     _members,
     "it has no chat_messages, so it is no conversation of Claude's export",
+    "chat_messages",
 )
 
 
 @hook
 def import_formats() -> Sequence[ImportFormat]:
     what = "Claude's data export (ZIP or conversations.json)"
-    return [ImportFormat("claude", what, file_by_file(CLAUDE.read), options=("only",))]
+    return [ImportFormat("claude", what, file_by_file(CLAUDE.read), CLAUDE.recognise, options=("only",))]

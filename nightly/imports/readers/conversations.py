@@ -19,9 +19,10 @@ from cachetools import LRUCache
 
 from nightly.imports.candidates import MadeUpIds, ReadCandidate, Wanted, made_up_id, read_turn
 from nightly.imports.containers.members import Member, MemberStream
-from nightly.imports.containers.opening import opened_export
+from nightly.imports.containers.opening import Export, opened_export
 from nightly.imports.formats import Source
 from nightly.imports.json_stream import JsonStream
+from nightly.imports.recognition import outlines
 from shared.text.format import one_line, shorten
 from shared.turns.message_origin import Origin
 from shared.turns.records import ANSWERS, CONVERSATION, RecordRefused, Turn
@@ -91,13 +92,22 @@ Members = Callable[[Conversation, JsonStream, str, str, Any], Iterator[Node]]
 
 @dataclass(frozen=True)
 class Assistant:
-    """How one assistant writes its export. `source`: the format's name. `prefix`: of the ids. `lacking`: said of an object without messages."""
+    """How one assistant writes its export. `source`: the format's name. `prefix`: of the ids. `lacking`: said of an object without messages.
+    `sign`: the field of conversations by which they are recognised, as a pattern of paths."""
 
     source: str
     prefix: str
     patterns: tuple[str, ...]
     members: Members
     lacking: str
+    sign: str
+
+    def recognise(self, export: Export) -> str | None:
+        sign = re.compile(rf"(?:\[\]\.)?{self.sign}")
+        for where, paths in outlines(export, *self.patterns):
+            if any(map(sign.fullmatch, paths)):
+                return f"{where} whose conversations have `{self.sign.partition('.')[0]}`"
+        return None
 
     def read(self, path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
         """Option `only`: the title of the conversations that are wanted; without it all are."""

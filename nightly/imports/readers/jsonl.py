@@ -14,13 +14,17 @@ import orjson
 
 from nightly.archive.segments import RawRecord, WrittenText
 from nightly.imports.candidates import VERBATIM, Candidate, ReadCandidate, lines_of, taken_or_left
+from nightly.imports.containers.opening import Export
 from nightly.imports.formats import ImportFormat, Source, file_by_file
+from nightly.imports.recognition import first_records
 from shared.hooks import hook
 from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn, dumps, loads_object, task_id_of
 from shared.wire import keys
 
 #: First and last line of an archive's files.
 _FRAME = ("segment", "texts", "end")
+#: All lines of an archive, and what one of them has.
+_KINDS, _OF_KINDS = (*_FRAME, "erased", "turn", "quarantine", "tombstone", "text"), {"format", "key", "tombstone"}
 
 
 def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
@@ -79,7 +83,21 @@ def _raw(record: dict[str, Any]) -> RawRecord:
     return raw
 
 
+def _recognise(export: Export) -> str | None:
+    """Of an archive it is not read."""
+    for where, records in () if export.is_zip else first_records(export, "*.jsonl"):
+        if any(one.get("role") in ROLES and {"task_id", "content", "timestamp"} <= one.keys() for one in records):
+            return f"{where} whose lines are turns, with `task_id`, `role` and `content`"
+        if any(one.get("kind") in _KINDS and one.keys() & _OF_KINDS for one in records):
+            return f"{where} whose lines are those of an archive of this program"
+    return None
+
+
 @hook
 def import_formats() -> Sequence[ImportFormat]:
     what = "turns as JSON lines (hmem-night export-archive)"
-    return [ImportFormat("jsonl", what, file_by_file(read), "*.jsonl", ("with-tombstones", "yes"), of_a_chat=True)]
+    return [
+        ImportFormat(
+            "jsonl", what, file_by_file(read), _recognise, "*.jsonl", ("with-tombstones", "yes"), of_a_chat=True
+        )
+    ]

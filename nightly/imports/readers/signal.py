@@ -38,6 +38,7 @@ from nightly.imports.containers.members import Member
 from nightly.imports.containers.opening import Export, opened_export, printable
 from nightly.imports.formats import ImportFormat, Source, file_by_file
 from nightly.imports.readers.conversations import OTHER_CONVERSATION, Messenger, list_of, object_of, plain
+from nightly.imports.recognition import first_records
 from shared.errors import InvalidInput
 from shared.hooks import hook
 from shared.text.format import one_line, shorten
@@ -298,7 +299,17 @@ def _pointer(message: dict[str, Any]) -> dict[str, str] | None:
     return None
 
 
+def _recognise(export: Export) -> str | None:
+    for where, records in first_records(export, "main.jsonl", "data.json"):
+        for one in records:
+            if "backupTimeMs" in one or _KINDS.keys() & object_of(one.get("recipient")).keys():
+                return f"{where} whose lines are frames of Signal's backup"
+            if {"date", "sender", "body"} <= one.keys():
+                return f"{where} whose lines have `date`, `sender` and `body`, as sigexport writes them"
+    return None
+
+
 @hook
 def import_formats() -> Sequence[ImportFormat]:
     what = "Signal's chats (main.jsonl, or sigexport's data.json; ZIP of them)"
-    return [ImportFormat("signal", what, file_by_file(read), options=("bot", "only"))]
+    return [ImportFormat("signal", what, file_by_file(read), _recognise, options=("bot", "only"))]

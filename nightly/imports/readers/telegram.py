@@ -21,8 +21,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, open_input, read_turn
+from nightly.imports.containers.opening import Export
 from nightly.imports.formats import ImportFormat, Source, file_by_file
 from nightly.imports.readers.telegram_file import Account, TelegramChat, TelegramFile, plain, sender_of
+from nightly.imports.recognition import outlines
 from nightly.night.scratch import scratch_database
 from shared.errors import InvalidInput
 from shared.hooks import hook
@@ -342,7 +344,17 @@ def _time(message: dict[str, Any], zone: ZoneInfo) -> float:
         raise RecordRefused("the date is not valid") from error
 
 
+def _recognise(export: Export) -> str | None:
+    """Of an archive it is not read."""
+    for where, paths in () if export.is_zip else outlines(export, "result.json"):
+        if {"type", "id", "messages.[].date"} <= paths:
+            return f"{where} of a chat, whose messages have a `type` and a `date`"
+        if "personal_information.user_id" in paths or "chats.list.[].messages" in paths:
+            return f"{where} of an account, with its chats"
+    return None
+
+
 @hook
 def import_formats() -> Sequence[ImportFormat]:
     what = "Telegram Desktop's export (result.json)"
-    return [ImportFormat("telegram", what, file_by_file(read), "result.json", ("bot",), of_a_chat=True)]
+    return [ImportFormat("telegram", what, file_by_file(read), _recognise, "result.json", ("bot",), of_a_chat=True)]

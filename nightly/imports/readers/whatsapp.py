@@ -35,6 +35,7 @@ from nightly.imports.readers.conversations import Messenger
 from nightly.imports.readers.whatsapp_text.dates import ORDERS, Dates, dates_of
 from nightly.imports.readers.whatsapp_text.lines import MARKS, Head, head_of
 from nightly.imports.readers.whatsapp_text.media import Marks, is_notice
+from nightly.imports.recognition import beginnings
 from shared.errors import InvalidInput
 from shared.hooks import hook
 
@@ -47,6 +48,8 @@ _AHEAD = "ahead of the first message (a notice without a date, or the rest of a 
 _IOS_ATTACHMENT = re.compile(r"\d{8}-")
 #: Texts that are listed.
 _SHOWN_TEXTS = 10
+#: Lines of a text by which it is recognised.
+_FIRST_LINES = 50
 
 
 @dataclass
@@ -145,13 +148,7 @@ def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
 
 def _chat_of(export: Export) -> Member:
     """The one text that WhatsApp wrote. InvalidInput if there is none, or if an attachment could pass for it."""
-    if export.alone:
-        return export.members[0]
-    texts = [one for one in _at_the_top(export.members) if one.base.lower().endswith(".txt")]
-    written = [one for one in texts if not _IOS_ATTACHMENT.match(one.base)]
-    named = [one for one in written if one.base.casefold() == "_chat.txt" or "whatsapp" in one.base.casefold()]
-    # In other languages than English it is `WhatsApp-Chat mit ….txt`, `Discussion ….txt`.
-    found = named or written
+    found = _texts_of(export)
     if not found:
         raise InvalidInput(
             f"There is no text of a chat at the top of {export.path} (_chat.txt, WhatsApp Chat with ….txt). Name that text, or the ZIP archive as "
@@ -167,13 +164,34 @@ def _chat_of(export: Export) -> Member:
     return found[0]
 
 
+def _texts_of(export: Export) -> list[Member]:
+    """Those that WhatsApp may have written."""
+    if export.alone:
+        return export.members
+    texts = [one for one in _at_the_top(export.members) if one.base.lower().endswith(".txt")]
+    written = [one for one in texts if not _IOS_ATTACHMENT.match(one.base)]
+    named = [one for one in written if one.base.casefold() == "_chat.txt" or "whatsapp" in one.base.casefold()]
+    # In other languages than English it is `WhatsApp-Chat mit ….txt`, `Discussion ….txt`.
+    return named or written
+
+
 def _at_the_top(members: list[Member]) -> list[Member]:
     """The files beside each other at the top, or in the folder that holds everything."""
     depths = [len(PurePosixPath(one.name).parts) for one in members]
     return [one for one, depth in zip(members, depths, strict=True) if depth == min(depths)]
 
 
+def _recognise(export: Export) -> str | None:
+    """By the first lines: one of them begins a message of somebody, or a notice ahead of it."""
+    for where, content in beginnings(export, _texts_of(export)):
+        heads = [head_of(line) for line in content.decode("utf-8", "replace").splitlines()[:_FIRST_LINES]]
+        dated = [one for one in heads if isinstance(one, Head) and any(map(one.moment, ORDERS.values()))]
+        if any(one in dated for one in heads[:3]) and any(one.sender for one in dated):
+            return f"{where} whose lines begin with a date, a time and a name"
+    return None
+
+
 @hook
 def import_formats() -> Sequence[ImportFormat]:
     what = "WhatsApp's exported chat (ZIP or text)"
-    return [ImportFormat("whatsapp", what, file_by_file(read), options=("bot", "dates"))]
+    return [ImportFormat("whatsapp", what, file_by_file(read), _recognise, options=("bot", "dates"))]

@@ -15,7 +15,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from nightly.imports.candidates import ReadCandidate, lines_of, read_turn
-from nightly.imports.formats import Source
+from nightly.imports.containers.opening import Export
+from nightly.imports.formats import Reader, Source
+from nightly.imports.recognition import first_records
 from nightly.night.scratch import scratch_database
 from shared.errors import InvalidInput
 from shared.text.times import moment
@@ -91,6 +93,18 @@ class Log:
         if self._wanted.chat is None:
             raise InvalidInput(f"{place} does not name its chat. Name it with --chat; nothing was imported.")
         return None if self._wanted.chat.isdecimal() else self._wanted.chat
+
+
+def reader(source: Source) -> Reader:
+    return Log(source).read
+
+
+def recognise(export: Export) -> str | None:
+    """Of an archive it is not read."""
+    for where, records in () if export.is_zip else first_records(export, "*.jsonl"):
+        if any(_event(one)[1] and "task_id" in one for one in records):
+            return f"{where} whose lines are tasks with `task_id` and `user_message` or `output`"
+    return None
 
 
 def _event(record: dict[str, Any]) -> tuple[object, str | None, object]:

@@ -18,7 +18,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nightly.imports.candidates import BOM, MadeUpIds, ReadCandidate, Wanted, open_input, read_turn
+from nightly.imports.containers.opening import Export
 from nightly.imports.formats import Source
+from nightly.imports.recognition import beginnings
 from shared.errors import InvalidInput
 from shared.turns.records import RecordRefused, Turn, chat_id_of
 
@@ -54,6 +56,14 @@ def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
     if chat_id is None and wanted.chat is None:
         raise InvalidInput(f"{path} does not name its chat. Name it with --chat; nothing was imported.")
     yield from _turns(path, unit, wanted, chat_id or wanted.chat or "", blocks)
+
+
+def recognise(export: Export) -> str | None:
+    """Of an archive it is not read."""
+    for where, content in () if export.is_zip else beginnings(export, export.fitting("chunk_*.txt")):
+        if any(block.role.lower() in _ROLES for block in split(content)[1]):
+            return f"{where} whose blocks begin with a time in brackets and USER or ASSISTANT"
+    return None
 
 
 def split(content: bytes) -> tuple[list[bytes], list[Block]]:

@@ -23,6 +23,7 @@ from nightly.imports.containers.opening import Export, opened_export
 from nightly.imports.formats import Source
 from nightly.imports.json_stream import JsonStream
 from nightly.imports.readers.memories.facts import ImportedFacts
+from nightly.imports.recognition import outlines
 from shared.errors import InvalidInput
 from shared.turns.records import RecordRefused
 from shared.wire.ids import moment_of
@@ -44,6 +45,15 @@ def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
 
     with opened_export(path, source.zone) as export:
         yield from export.each(export.named("*.json"), memories)
+
+
+def recognise(export: Export) -> str | None:
+    for where, paths in outlines(export, "*.json"):
+        if {"[].memory", "[].id"} <= paths or "results.[].memory" in paths:
+            return f"{where} whose elements have a `memory`"
+        if {"memories.[].content", "memories.[].state"} <= paths:
+            return f"{where} whose `memories` have a `content` and a `state`, as OpenMemory writes them"
+    return None
 
 
 def _read(value: Any, member: Member, facts: ImportedFacts, only: str | None, done: int, place: str) -> ReadCandidate:

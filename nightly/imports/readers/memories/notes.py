@@ -21,9 +21,10 @@ from zoneinfo import ZoneInfo
 
 from nightly.imports.candidates import ReadCandidate
 from nightly.imports.containers.members import Member
-from nightly.imports.containers.opening import opened_export
+from nightly.imports.containers.opening import Export, opened_export
 from nightly.imports.formats import Source
 from nightly.imports.readers.memories.facts import ImportedFacts
+from nightly.imports.recognition import beginnings
 from shared.errors import InvalidInput
 from shared.text.format import one_line
 from shared.text.times import moment
@@ -32,6 +33,10 @@ OPENCLAW, BASIC_MEMORY = "openclaw", "basic-memory"
 
 _DAY = re.compile(r"(\d{4}-\d{2}-\d{2})(?:-[^/]*)?\.md\Z", re.IGNORECASE)
 _CLOCK = re.compile(r"[\W_]{0,4}([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?(?:[ \t]?(?P<half>[ap])\.?m)?\b", re.IGNORECASE)
+#: What OpenClaw keeps, and nobody else by these names.
+_LASTING = re.compile(r"(?:(?:\A|/)MEMORY|(?:\A|/)memory/\d{4}-\d{2}-\d{2}(?:-[^/]*)?)\.md\Z")
+#: Of Basic Memory's notes: an observation, which is no task that is open or done, or a relation.
+_OBSERVATION = re.compile(r"[-*] (?:\[(?![ xX]\])[^\[\]\n]{1,40}\] \S|\w[\w -]{0,40} \[\[[^\[\]\n]{1,200}\]\])")
 #: Headings that only name the kind of what stands below them.
 _KINDS = ("observations", "relations")
 
@@ -70,6 +75,29 @@ def read_basic_memory(path: Path, unit: int, source: Source) -> Iterator[ReadCan
 
     facts = ImportedFacts(BASIC_MEMORY, "Basic Memory", unit, source.wanted)
     return _read(path, source.zone, facts, lambda name: name.lower().endswith(".md"), "*.md", note)
+
+
+def is_openclaw(export: Export) -> str | None:
+    for where, text in _notes(export, lambda name: _LASTING.search(name) is not None):
+        if any(_HEADING.match(line) or _ITEM.match(line) for line in text.split("\n")):
+            return f"{where}, Markdown called as OpenClaw's memory is"
+    return None
+
+
+def is_basic_memory(export: Export) -> str | None:
+    if is_openclaw(export) is not None:
+        return None
+    for where, text in _notes(export, lambda name: name.lower().endswith(".md")):
+        fields, body, _ = front_matter(text)
+        if "permalink" in fields or any(map(_OBSERVATION.match, body.split("\n"))):
+            return f"{where}, Markdown with a permalink, `- [category] …` or `- relation [[Note]]`"
+    return None
+
+
+def _notes(export: Export, fits: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+    for where, content in beginnings(export, [one for one in export.members if fits(one.name)]):
+        if b"\0" not in content:
+            yield where, content.decode("utf-8", "replace")
 
 
 def _read(

@@ -6,6 +6,7 @@ import copy
 import io
 import json
 import os
+import random
 import stat
 import struct
 import zipfile
@@ -15,25 +16,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
+from nightly.imports.candidates import ReadCandidate
 from nightly.imports.containers import members, opening, zip_file
+from nightly.imports.formats import recognised
 from shared.errors import InvalidInput
+from shared.turns.records import Turn
+from shared.wire import keys
 from tests.nightly.imports.exports.builders import (
     claude_conversation,
     claude_message,
     gpt_conversation,
     gpt_node,
+    left,
     read,
     reading,
     said,
     signal_frames,
     signal_item,
+    turns,
     unread,
     written,
     zipped,
 )
+from tests.nightly.imports.exports.golden import GOLDEN
 from tests.support.night.old_history import ANN, BOT, bot_chat, message
 
 GOOD = json.dumps([gpt_conversation(gpt_node("q", "root", "user", "hello"))])
@@ -151,19 +157,64 @@ def test_no_more_is_read_than_an_entry_declares(tmp_path: Path) -> None:
     assert said(read("chatgpt", written(tmp_path / "b.zip", declared(len(GOOD) + 50_000)))) == [("user", "hello")]
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.data())
-def test_a_damaged_archive_never_fails_otherwise(tmp_path: Path, data: st.DataObject) -> None:
-    packed = bytearray(zipped({**FILES, "a.png": b"x" * 50}))
-    for _ in range(data.draw(st.integers(1, 4))):
-        packed[data.draw(st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
-    packed = packed[: data.draw(st.integers(0, len(packed)))] if data.draw(st.booleans()) else packed
-    path = written(tmp_path / "a.zip", bytes(packed))
-    try:
-        reads = read("chatgpt", path)
-    except InvalidInput:
-        return
-    assert said(reads) == [("user", "hello")] or unread(reads) or not said(reads)
+#: Of these, whatever is lost is seen, because the whole is one document, or each line one.
+DOCUMENTS_OF_JSON, LINES = ("chatgpt", "claude", "mem0", "telegram"), ("jsonl", "audit")
+
+
+def damages(content: bytes, chance: random.Random) -> Iterator[bytes]:
+    """Cut off, with flipped bits, with half of a character, or with far too much of something."""
+    for _ in range(12):
+        at = chance.randrange(len(content))
+        yield content[:at]
+        for half in (b"\xed\xa0\xbd", b"\\ud83d", b"\0"):
+            yield content[:at] + half + content[at:]
+        flipped = bytearray(content)
+        for _ in range(chance.randint(1, 3)):
+            flipped[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        yield bytes(flipped)
+    yield content[: chance.randrange(len(content))] + b"[" * 50_000
+    yield content + content
+
+
+@pytest.mark.parametrize("source", GOLDEN)
+def test_a_damaged_export_is_refused_or_reported_and_doubles_nothing(tmp_path: Path, source: str) -> None:
+    path, chance = GOLDEN[source](tmp_path / "made", True), random.Random(source)
+    files = [(path, one) for one in (tmp_path / "made").rglob("*") if one.is_file()]
+    if path.suffix == ".zip":
+        zipfile.ZipFile(path).extractall(tmp_path / "unpacked")
+        files += [(one, one) for one in (tmp_path / "unpacked").iterdir()]
+    for named, file in files:
+        content = file.read_bytes()
+        whole, told = outcome(list(contract(source, named)))
+        for damaged in damages(content, chance):
+            file.write_bytes(damaged)
+            with suppress(InvalidInput):
+                found, more = outcome(list(contract(source, named)))
+                assert source not in DOCUMENTS_OF_JSON or found >= whole or more > told, damaged
+                assert source not in LINES or found + more == sum(bool(line.strip()) for line in damaged.split(b"\n"))
+            packed = written(tmp_path / "a.zip", zipped({f"export/{file.name}": damaged}))
+            with suppress(InvalidInput):
+                list(contract(source, packed))
+            assert len(recognised(packed)) + len(recognised(named)) <= 2
+        file.write_bytes(content)
+
+
+def outcome(reads: list[ReadCandidate]) -> tuple[int, int]:
+    """(turns, places that are reported)"""
+    return len(turns(reads)), len(unread(reads)) + len(left(reads))
+
+
+def contract(source: str, path: Path) -> Iterator[ReadCandidate]:
+    """What a reader yields, with what is asked of all of them."""
+    ids, some = set[str](), False
+    for one in reading(source, path, bot="Helper" if source == "telegram" else None):
+        for turn in turns([one]):
+            assert Turn.parse(keys.turn(turn.task_id, turn.role).encode(), turn.to_json()) == turn
+            assert turn.turn_id not in ids or source == "jsonl", "of its lines, later ones are versions of earlier ones"
+            ids.add(turn.turn_id)
+        some = some or any((one.candidate, one.unreadable, one.left_out, one.note))
+        yield one
+    assert some
 
 
 # ---------------------------------------------------------------------------------------------------------------- files

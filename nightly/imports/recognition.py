@@ -1,0 +1,44 @@
+"""What stands at the beginning of an export, by which a format recognises it. Little is read, and whatever cannot be read is passed over."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from itertools import islice
+from typing import Any
+
+from nightly.imports.candidates import BOM
+from nightly.imports.containers.members import Member
+from nightly.imports.containers.opening import Export, printable
+from nightly.imports.json_stream import JsonStream
+from shared.turns.records import RecordRefused, loads_object
+
+#: Of each file, and files of an archive or a directory.
+_BEGINNING, _MOST_FILES = 1 << 16, 20
+
+
+def beginnings(export: Export, members: list[Member]) -> Iterator[tuple[str, bytes]]:
+    """(how the file is spoken of, its beginning) of the first of these."""
+    for member in islice(members, _MOST_FILES):
+        with suppress(RecordRefused), closing(member.open()) as stream:
+            content = io.BufferedReader(stream, _BEGINNING).read(_BEGINNING)
+            holder = "a ZIP" if export.is_zip else "a directory"
+            yield "a file" if export.alone else f"{holder} with {printable(member.name)}", content.removeprefix(BOM)
+
+
+def outlines(export: Export, *patterns: str) -> Iterator[tuple[str, frozenset[str]]]:
+    """The same of JSON documents whose name fits, with the paths of the values in it: `[].title`, `messages.[].id`."""
+    for where, content in beginnings(export, export.fitting(*patterns)):
+        if content.lstrip()[:1] in (b"[", b"{"):
+            yield where, JsonStream(io.BytesIO(content)).outline()
+
+
+def first_records(export: Export, *patterns: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """The same of JSON lines, with those that are objects."""
+    for where, content in beginnings(export, export.fitting(*patterns)):
+        records = list[dict[str, Any]]()
+        for line in content.splitlines():
+            with suppress(RecordRefused):
+                records.append(loads_object(line))
+        yield where, records
