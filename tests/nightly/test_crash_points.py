@@ -13,13 +13,13 @@ from nightly.night.folder import unfinished_run
 from nightly.pipeline import step_names
 from shared.config.kinds import place_of
 from shared.release.manifest import verify
-from shared.search.lexical import LexicalIndex
 from shared.vectors.sqlite.files import VectorFile
 from tests.chaos.checks.points import POINTS
 from tests.chaos.harness.forked import night
 from tests.nightly.archive.media.kept_media import PHOTO, send, waiting
-from tests.support.night.archives import every_chunk, places, stone
+from tests.support.night.archives import archive, chunks_in, places, stone
 from tests.support.night.indexes.chat_tables import accounts, summaries
+from tests.support.night.mirrors import files
 from tests.support.world import Live, World
 
 VECTORS = place_of("sqlite")
@@ -30,9 +30,7 @@ def contents(world: World) -> dict[str, Any]:
     """Ids, texts, vectors and summaries of the current release, read from verified files."""
     release = (world.memory_dir / "current").resolve()
     manifest = verify(release)
-    index = LexicalIndex(release / "lexical")
-    chunks = {chunk.chunk_id: (chunk.chat_id, chunk.text) for chunk in every_chunk(index)}
-    index.close()
+    chunks = {chunk.chunk_id: (chunk.chat_id, chunk.text) for chunk in chunks_in(release / "lexical")}
     vectors: dict[str, list[float]] = {}
     if manifest.indexes:
         assert manifest.embedding
@@ -43,24 +41,6 @@ def contents(world: World) -> dict[str, Any]:
                 vectors |= {one: held.vectors[row].tolist() for one, row in held.rows.items()}
         assert set(vectors) == set(chunks)
     return {"chunks": chunks, "vectors": vectors, "summaries": summaries(release), "accounts": accounts(release)}
-
-
-@pytest.mark.slow
-def test_a_release_built_twice_is_the_same(world: World) -> None:
-    for number in range(12):
-        for chat in ("9912", "-100123"):
-            text = f"note {number} of {chat}: the heron number {number * 7} was seen at the pond. " * (1 + number % 3)
-            world.say(f"t{number}{chat}", text, chat_id=chat, timestamp=1_707_500_000.0 + number)
-    world.night()
-    first = contents(world)
-    assert (len(first["chunks"]), len(first["vectors"])) == (24, 24)
-    for path in (world.night_dir / "cache.sqlite", world.memory_dir / "current"):
-        path.unlink()
-    world.environment["HMEM_MEMORY_DIR"] = str(world.root / "second")
-    world.night()
-    world.environment.clear()
-    (world.memory_dir / "current").symlink_to(world.root / "second" / "current")
-    assert contents(world) == first
 
 
 def _first_night(world: World) -> None:
@@ -105,9 +85,10 @@ def test_a_kill_at_every_point_loses_and_doubles_nothing(
         _first_night(light)
     else:
         light = begun(_first_night)
-    if step == "flush":
-        (light.root / "mirror").mkdir()
-        light.environment["ARCHIVE_MIRROR"] = str(light.root / "mirror")
+    mirror = light.root / "mirror"
+    if step in ("archive", "flush"):
+        mirror.mkdir()
+        light.environment["ARCHIVE_MIRROR"] = str(mirror)
     stone(light, turn_ids=frozenset({"f1:user"}))
     light.redis.set("hcli:memory:bad:user", "{")
     said = {"t2": "said on the second day"}
@@ -126,6 +107,7 @@ def test_a_kill_at_every_point_loses_and_doubles_nothing(
     assert found == sorted(["said before", *(f"[picture]\n{text}" for text in said.values())])
     assert (waiting(light), light.redis.keys("hcli:memory:*")) == ([], [])
     assert places(light, "forgotten for good") == []
+    assert not mirror.exists() or files(mirror) == files(archive(light))
     assert not list(light.memory_dir.glob("incoming/*"))
     assert not list(light.night_dir.rglob("*.tmp"))
 

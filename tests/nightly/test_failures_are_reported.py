@@ -17,6 +17,7 @@ from shared.errors import LeaseLost, ReleaseRefused, SettingsError, StepTimeout
 from shared.release.retention import write_pin
 from shared.system.command import translate
 from tests.support.machine import slowness, until_gone
+from tests.support.night.mirrors import damage
 from tests.support.night.steps import replace_step
 from tests.support.world import BINARIES, REPOSITORY, World
 
@@ -103,10 +104,7 @@ def test_an_index_that_changed_after_its_proof_is_not_sealed(world: World, index
     world.environment["NIGHT_INDEXES"] = index
     world.say("t1", "something")
     assert world.command("hmem-night", "run", check=False, HMEM_CRASH_AT="build:after-commit").returncode < 0
-    database = world.night_dir / "nights" / "1" / "build" / file
-    content = bytearray(database.read_bytes())
-    content[-1] ^= 1
-    database.write_bytes(content)
+    damage(world.night_dir / "nights" / "1" / "build" / file)
     with pytest.raises(ReleaseRefused, match="was changed after it was built"):
         world.night()
     assert world.redis.exists("hcli:memory:t1:user")

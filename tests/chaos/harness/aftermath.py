@@ -12,21 +12,21 @@ from tests.support.world import Dispatcher, World
 EXPECTED = frozenset({0, *exit_codes()})
 
 
-def check_end(outcome: Outcome, what: str, code: int | None, output: str, allowed: frozenset[int] = EXPECTED) -> None:
+def check_end(outcome: Outcome, what: str, code: int | None, output: str) -> None:
     """A night ended with this; one fault more."""
     outcome.faults += 1
-    if code not in allowed or "Traceback" in output:
+    if code not in EXPECTED or "Traceback" in output:
         outcome.found("torn", f"{what}: the night ended with {code}: {output[-800:]}")
 
 
-def check_dispatcher(outcome: Outcome, running: Dispatcher, where: str = "") -> None:
+def check_dispatcher(outcome: Outcome, running: Dispatcher) -> None:
     """It ends as it should, and has never stumbled."""
     code = running.stop()
     log = running.log.read_text()
     if code:
-        outcome.found("torn", f"the dispatcher{where} ended with {code}: {log[-800:]}")
+        outcome.found("torn", f"the dispatcher ended with {code}: {log[-800:]}")
     if "Traceback" in log:
-        outcome.found("torn", f"the dispatcher{where} stumbled: {log[log.index('Traceback') :][:1500]}")
+        outcome.found("torn", f"the dispatcher stumbled: {log[log.index('Traceback') :][:1500]}")
 
 
 def kept(world: World, shadow: Shadow, outcome: Outcome, what: str) -> None:
@@ -34,19 +34,19 @@ def kept(world: World, shadow: Shadow, outcome: Outcome, what: str) -> None:
     _count(outcome, judge(world, shadow), what)
 
 
-def mended(world: World, shadow: Shadow, outcome: Outcome, what: str, *, vectors: bool = False) -> None:
+def mended(world: World, shadow: Shadow, outcome: Outcome, what: str) -> None:
     """A night that nobody disturbs ends well, and then all is at rest. One round is done."""
     outcome.rounds += 1
     code, output = night(world)
     if code != 0:
         outcome.found("torn", f"{what}: the next, undisturbed night ended with {code}: {output[-800:]}")
         return
-    _count(outcome, judge(world, shadow, at_rest=True, vectors=vectors), f"after {what}")
+    _count(outcome, judge(world, shadow, at_rest=True), f"after {what}")
 
 
-def kept_and_mended(world: World, shadow: Shadow, outcome: Outcome, what: str, *, vectors: bool = False) -> None:
+def kept_and_mended(world: World, shadow: Shadow, outcome: Outcome, what: str) -> None:
     kept(world, shadow, outcome, what)
-    mended(world, shadow, outcome, what, vectors=vectors)
+    mended(world, shadow, outcome, what)
 
 
 def _count(outcome: Outcome, found: Outcome, what: str) -> None:

@@ -13,25 +13,17 @@ from types import MappingProxyType
 from tests.support.processes.forked import ForkedProcess
 from tests.support.world import World
 
-NIGHT = ("hmem-night", "run")
-
 
 class ForkedNight(ForkedProcess):
-    """A night under way. `gated`: it waits for `open_gate` (a tracer may be put on it first). `clock`: seconds that its clock is off."""
+    """A night under way. `gated`: it waits for `open_gate` (a tracer may be put on it first)."""
 
     def __init__(
-        self,
-        world: World,
-        variables: Mapping[str, str] = MappingProxyType({}),
-        arguments: tuple[str, ...] = NIGHT,
-        *,
-        gated: bool = False,
-        clock: float = 0.0,
+        self, world: World, variables: Mapping[str, str] = MappingProxyType({}), *, gated: bool = False
     ) -> None:
         self.log = world.root / "forked.log"
         self.log.write_bytes(b"")
         environment = world.variables(**variables)
-        super().__init__(list(arguments), environment, self.log, self.log, gated=gated, clock=clock)
+        super().__init__(["hmem-night", "run"], environment, self.log, self.log, gated=gated)
 
     def ended(self, seconds: float = 120.0) -> int | None:
         """Its exit code (negative: the signal that ended it); None if it still runs then."""
@@ -50,9 +42,9 @@ class ForkedNight(ForkedProcess):
         return self.log.read_text(encoding="utf-8", errors="replace")
 
 
-def night(world: World, *, clock: float = 0.0, arguments: tuple[str, ...] = NIGHT, **variables: str) -> tuple[int, str]:
-    """One command (a whole night) to its end; exit code and what it printed."""
-    forked = ForkedNight(world, variables, arguments, clock=clock)
+def night(world: World, **variables: str) -> tuple[int, str]:
+    """A whole night to its end; exit code and what it printed."""
+    forked = ForkedNight(world, variables)
     try:
         code = forked.ended(600)
         if code is None:

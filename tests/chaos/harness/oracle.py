@@ -16,14 +16,13 @@ from typing import Any, cast
 from nightly.archive.segments import RawRecord, Segment
 from shared.errors import HmemError
 from shared.release.manifest import Manifest, current_release, verify
-from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
 from shared.turns.records import RecordRefused, Turn
 from tests.chaos.harness.report import Outcome
-from tests.support.night.archives import every_chunk
+from tests.support.night.archives import chunks_in
 from tests.support.night.indexes.chat_tables import counted
 from tests.support.world import World
 
@@ -207,14 +206,11 @@ def _judge_current(world: World, shadow: Shadow, found: Outcome) -> tuple[Path, 
 
 
 def _all_chunks(path: Path, found: Outcome) -> list[Chunk]:
-    index = LexicalIndex(path / "lexical")
     try:
-        return every_chunk(index)
+        return chunks_in(path / "lexical")
     except Exception as error:  # noqa: BLE001 - whatever a broken index raises
         found.found("torn", f"{path.name}/lexical: {error}")
         return []
-    finally:
-        index.close()
 
 
 def _judge_chunks(chunks: list[Chunk], shadow: Shadow, found: Outcome) -> None:

@@ -137,7 +137,7 @@ def said(world: World, raws: list[bytes]) -> dict[str, Task]:
 
 def versions(world: World) -> dict[str, bytes]:
     archived = read_archive(world.night_dir / "archive").versions
-    return {turn_id: version.turn.to_json() for turn_id, version in archived.items()}
+    return {turn_id: turn.to_json() for turn_id, (turn, _) in archived.items()}
 
 
 def search(world: World, found: dict[str, Task]) -> None:

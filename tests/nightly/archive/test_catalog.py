@@ -46,7 +46,7 @@ def refuse_unless_equal(folder: Path) -> list[str]:
         assert catalog.all_turns == sum(chats.values())
         for turn_id in {*wanted.versions, *wanted.erased, "unknown:user"}:
             version = wanted.versions.get(turn_id)
-            assert catalog.last_version(turn_id) == (version.record_sha256 if version else None)
+            assert catalog.last_version(turn_id) == (version[1] if version else None)
             assert catalog.owner_of(turn_id) == wanted.owner_of(turn_id)
         assert {sha256: catalog.segment_of(sha256) for sha256 in wanted.hashes} == wanted.hashes
     return said

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nightly.archive import verification
 from nightly.archive.mirror import MirrorDiffers
 from nightly.archive.segments import Segment, read_texts, write_segment
-from nightly.night.progress import Reporter
 from shared.delivery.switch import refuse_unless_descendant
 from shared.errors import ArchiveDamaged, ReleaseRefused
 from shared.release import retention
 from shared.release.manifest import current_release, read_manifest, release_dir
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.night.archives import LATER, SECRET, archive, places, stone, talk, texts
+from tests.support.night.mirrors import damage, repair, verify
 from tests.support.world import World
 
 
@@ -69,7 +67,7 @@ def test_all_versions_go_and_what_cannot_be_read_as_a_turn(light: World) -> None
     light.night()
     assert places(light, "pelican7731", "кукушка4410") == []
     assert [place for place in places(light, "of another chat") if "seg-" in place] == ["night/archive/seg-2.jsonl"]
-    verification.verify(light.settings(), Reporter(quiet=True))
+    verify(light)
 
 
 @pytest.mark.slow
@@ -111,18 +109,9 @@ def test_a_file_that_keeps_it_is_named_by_the_night(light: World) -> None:
     assert "still in" in light.command("hmem-night", "status").stdout
 
 
-def mirrored(world: World) -> Path:
-    """A second directory that has what was talked of by the first night."""
-    mirror = world.root / "mirror"
-    mirror.mkdir()
-    world.environment["ARCHIVE_MIRROR"] = str(mirror)
-    talk(world)
-    return mirror
-
-
 @pytest.mark.slow
-def test_the_mirror_loses_it_as_well_and_nothing_else(light: World) -> None:
-    mirror = mirrored(light)
+def test_the_mirror_loses_it_as_well_and_nothing_else(light: World, mirror: Path) -> None:
+    talk(light)
     (mirror / "seg-1.jsonl.damaged-17").write_text(f"an old damage: {SECRET}")
     (mirror / "notes.txt").write_text("the owner's own")
     stone(light)
@@ -133,23 +122,21 @@ def test_the_mirror_loses_it_as_well_and_nothing_else(light: World) -> None:
         "seg-1.jsonl",
         "seg-2.jsonl",
     ]
-    assert verification.verify(light.settings(), Reporter(quiet=True))["mirrored"] == 2
+    assert verify(light)["mirrored"] == 2
 
 
-def test_a_damaged_mirror_is_not_taken_for_one_from_before(light: World) -> None:
-    mirror = mirrored(light)
-    content = bytearray((mirror / "seg-1.jsonl").read_bytes())
-    content[len(content) // 2] ^= 1
-    (mirror / "seg-1.jsonl").write_bytes(content)
+def test_a_damaged_mirror_is_not_taken_for_one_from_before(light: World, mirror: Path) -> None:
+    talk(light)
+    damage(mirror / "seg-1.jsonl")
     stone(light)
     with pytest.raises(MirrorDiffers):
         light.night()
 
 
-def restored(light: World, how: str) -> None:
+def restored(light: World, mirror: Path, how: str) -> None:
     """The archive, or the mirror, as it was before the forgetting."""
-    mirror, backup = mirrored(light), light.root / "backup"
-    shutil.copytree(mirror, backup)
+    talk(light)
+    backup = shutil.copytree(mirror, light.root / "backup")
     stone(light)
     light.night()
     for place in {"archive": [archive(light)], "mirror": [mirror], "both": [archive(light), mirror]}[how]:
@@ -158,20 +145,20 @@ def restored(light: World, how: str) -> None:
     assert places(light, "pelican7731") != []
 
 
-def test_a_restored_copy_does_not_bring_it_back(light: World) -> None:
-    restored(light, "both")
+def test_a_restored_copy_does_not_bring_it_back(light: World, mirror: Path) -> None:
+    restored(light, mirror, "both")
     light.night()
     assert places(light, "pelican7731", "кукушка4410") == []
     assert set(texts(light)) == {"b1:user#1"}
-    assert verification.verify(light.settings(), Reporter(quiet=True))["mirrored"] == 2
+    assert verify(light)["mirrored"] == 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["archive", "mirror"])
-def test_repair_takes_the_copy_that_has_forgotten(light: World, how: str) -> None:
-    restored(light, how)
-    repaired = verification.repair(light.settings(), Reporter(quiet=True))["repaired"]
-    assert len(repaired) == 1 and "erased" in repaired[0]
+def test_repair_takes_the_copy_that_has_forgotten(light: World, mirror: Path, how: str) -> None:
+    restored(light, mirror, how)
+    (repaired,) = repair(light)
+    assert "erased" in repaired
     assert places(light, "pelican7731", "кукушка4410") == []
 
 
@@ -203,22 +190,16 @@ def test_a_segment_that_differs_is_refused_unless_it_was_erased(light: World) ->
         refuse_unless_descendant(third, now)
 
 
-def damaged_rewrite(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """A disk that loses a line of what is written."""
-
-    def write(path: Path, run: int, records: Any, **more: Any) -> None:
-        write_segment(path, run, list(records)[:-1], **more)
-
-    monkeypatch.setattr("nightly.archive.erasing.write_segment", write)
-    return write
-
-
 def test_a_rewrite_that_does_not_read_back_takes_no_place(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     talk(light)
     before = archive(light).joinpath("seg-1.jsonl").read_bytes()
     stone(light)
+
+    def losing_a_line(path: Path, run: int, records: Any, **more: Any) -> None:
+        write_segment(path, run, list(records)[:-1], **more)
+
     with monkeypatch.context() as patched:
-        damaged_rewrite(patched)
+        patched.setattr("nightly.archive.erasing.write_segment", losing_a_line)
         with pytest.raises(ArchiveDamaged, match="could not be rewritten"):
             light.night()
     assert archive(light).joinpath("seg-1.jsonl").read_bytes() == before

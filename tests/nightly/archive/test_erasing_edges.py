@@ -16,10 +16,11 @@ from nightly.imports.import_filter import ImportVerdict
 from nightly.imports.staging import stage
 from nightly.night.folder import imports_dir
 from shared.turns.records import Turn, dumps
+from tests.nightly.imports.test_staging import archive as archive_lines
 from tests.nightly.imports.test_staging import judged
 from tests.support.day.forgetting_world import hmem
 from tests.support.night.archives import SECRET, archive, places, stone, talk
-from tests.support.night.whole_archive import Archive, Erased, read_archive
+from tests.support.night.whole_archive import read_archive
 from tests.support.world import World
 
 
@@ -80,11 +81,9 @@ def test_words_without_a_time_that_come_later_are_not_destroyed(light: World) ->
 
 
 def test_an_import_of_another_chats_turn_is_not_taken_for_the_erased_one() -> None:
-    known = Archive()
-    known.erased["t:user"] = Erased("first", 1000.0, 1)
     turn = Turn("t", "user", "second", "words", 5000.0)
     raw = RawRecord(b"hcli:memory:t:user", "string", turn.to_json())
-    ((_, verdict),) = judged(known, [Candidate("jsonl", 0, raw)])
+    ((_, verdict),) = judged(archive_lines(erased={"t:user": ("first", 1000.0)}), [Candidate("jsonl", 0, raw)])
     assert verdict is ImportVerdict.NEW
 
 

@@ -14,10 +14,9 @@ from nightly.archive.segments import RawRecord, WrittenText, write_segment, writ
 from nightly.night.progress import Item, Reporter
 from shared.errors import InvalidInput, NightRunning
 from shared.release.manifest import LEXICAL
-from shared.search.lexical import LexicalIndex
 from shared.system.files import safe_name
 from shared.turns.records import Tombstone, Turn
-from tests.support.night.archives import every_chunk
+from tests.support.night.archives import chunks_in
 from tests.support.samples import ODD_CHATS
 from tests.support.world import World
 
@@ -229,14 +228,8 @@ def test_the_command(light: World) -> None:
 
 
 def release_texts(world: World) -> dict[str, str]:
-    lexical = LexicalIndex((world.memory_dir / "current").resolve() / LEXICAL)
-    try:
-        return {
-            chunk.chunk_id: f"{chunk.chat_id} {chunk.started_at} {chunk.speaker} {chunk.text}"
-            for chunk in every_chunk(lexical)
-        }
-    finally:
-        lexical.close()
+    chunks = chunks_in(world.memory_dir / "current" / LEXICAL)
+    return {one.chunk_id: f"{one.chat_id} {one.started_at} {one.speaker} {one.text}" for one in chunks}
 
 
 def all_turns(folder: Path) -> dict[str, bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -97,16 +96,6 @@ def test_the_mirror_is_proven_again_before_anything_is_deleted(
     repair(light)
     light.night()
     assert light.redis.keys("hcli:memory:*") == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("point", ["archive:segment-written", "archive:mirrored", "flush:batch-deleted"])
-def test_a_kill_around_the_mirroring_leaves_nothing_to_mend(light: World, mirror: Path, point: str) -> None:
-    light.say("t1", "something")
-    assert light.command("hmem-night", "run", check=False, HMEM_CRASH_AT=point).returncode == -signal.SIGKILL
-    light.night()
-    assert files(mirror) == files(archive(light))
-    verify(light)
 
 
 @pytest.mark.slow

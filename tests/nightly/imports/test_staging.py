@@ -6,10 +6,11 @@ import hashlib
 import json
 import tempfile
 import tracemalloc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -25,7 +26,7 @@ from nightly.imports.staging import StagedImport, StagedUnreadable, classify_by_
 from nightly.night.folder import imports_dir
 from shared.config.settings import load_settings
 from shared.turns.records import Tombstone, Turn
-from tests.support.night.whole_archive import Archive, ArchivedTurn, Erased, read_archive
+from tests.support.night.whole_archive import read_archive
 from tests.support.world import World
 
 NOON = 1_770_638_400.0
@@ -47,39 +48,30 @@ def other(said: Turn, unit: int = 0) -> Candidate:
     return turn_candidate("telegram", unit, said)
 
 
-def archive(*turns: Turn, stones: Iterable[Tombstone] = (), erased: dict[str, Erased] | None = None) -> Archive:
-    made = Archive(erased=erased or {}, tombstones={stone.tombstone_id: stone for stone in stones})
-    for one in turns:
-        made.hashes[raw(one).sha256] = "seg-1.jsonl"
-        made.versions[one.turn_id] = ArchivedTurn(one, 1, raw(one).sha256)
-    return made
-
-
-def lines_of(known: Archive) -> Iterator[dict[str, Any]]:
-    for turn_id, gone in known.erased.items():
-        key = f"hcli:memory:{turn_id}"
-        left = {
-            "key": key,
-            "chat_id": gone.chat_id,
-            "timestamp": gone.timestamp,
-            "sha256": f"sha256:{key.encode().hex()}",
-        }
-        yield {"kind": "erased", **left}
-    for version in known.versions.values():
-        yield {"kind": "turn", **raw(version.turn).to_json()}
-    for one in known.tombstones.values():
-        yield {"kind": "tombstone", "tombstone": orjson.loads(one.to_json())}
+def archive(
+    *turns: Turn, stones: Iterable[Tombstone] = (), erased: Mapping[str, tuple[str, float]] = MappingProxyType({})
+) -> list[dict[str, Any]]:
+    """The lines of a segment. `erased`: turn id → its chat and time."""
+    gone = [
+        {"kind": "erased", "key": f"hcli:memory:{turn_id}", "chat_id": chat, "timestamp": at, "sha256": f"sha256:{turn_id.encode().hex()}"}
+        for turn_id, (chat, at) in erased.items()
+    ]  # fmt: skip
+    said = [{"kind": "turn", **raw(one).to_json()} for one in turns]
+    return [*gone, *said, *({"kind": "tombstone", "tombstone": orjson.loads(one.to_json())} for one in stones)]
 
 
 def judged(
-    known: Archive, candidates: list[Candidate], exported: Iterable[RawRecord] = (), stones: Iterable[Tombstone] = ()
+    known: list[dict[str, Any]],
+    candidates: list[Candidate],
+    exported: Iterable[RawRecord] = (),
+    stones: Iterable[Tombstone] = (),
 ) -> list[tuple[Candidate, ImportVerdict]]:
     """The verdicts of the filter on an archive that says this."""
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         (folder / "archive").mkdir()
-        if lines := [*lines_of(known)]:
-            write_segment(folder / "archive" / "seg-1.jsonl", 1, lines)
+        if known:
+            write_segment(folder / "archive" / "seg-1.jsonl", 1, known)
         catalog = stack.enter_context(closing(Catalog(folder, print)))
         catalog.refresh()
         reader = stack.enter_context(ChatReader(catalog, folder / "archive"))
@@ -88,7 +80,7 @@ def judged(
         return [*classify_by_file(judge, candidates)]
 
 
-def verdicts(known: Archive, *candidates: Candidate, exported: Iterable[RawRecord] = ()) -> list[str]:
+def verdicts(known: list[dict[str, Any]], *candidates: Candidate, exported: Iterable[RawRecord] = ()) -> list[str]:
     return [str(verdict) for _, verdict in judged(known, [*candidates], exported)]
 
 
@@ -153,7 +145,7 @@ def test_the_forgotten_stays_out() -> None:
     until_noon = Tombstone("s1", "9912", NOON + 1)
     by_id = Tombstone("s2", "9912", NOON, turn_ids=frozenset({"late:user"}))
     later = NOON + 5000
-    known = archive(stones=[until_noon, by_id], erased={"gone:user": Erased("9912", later, 1)})
+    known = archive(stones=[until_noon, by_id], erased={"gone:user": ("9912", later)})
     assert verdicts(known, exact(turn("x", "early")), other(turn("y", "early"))) == ["forgotten"] * 2
     assert verdicts(known, exact(turn("late", "by its id", later))) == ["forgotten"]
     assert verdicts(known, exact(turn("gone", "erased", later))) == ["forgotten"]
@@ -257,7 +249,7 @@ def test_the_night_takes_what_waits_and_clears_it_away(light: World) -> None:
         "new": 1, "known": 0, "differs": 1, "forgotten": 1}  # fmt: skip
     held = read_archive(light.night_dir / "archive")
     assert sorted(held.versions) == ["a:user", "t1:user"]
-    assert held.versions["t1:user"].turn.content == "of the day"
+    assert held.versions["t1:user"][0].content == "of the day"
     assert (list(held.tombstones), list(held.texts)) == (["s"], ["key"])
     assert staged_files(imports_dir(light.settings())) == []
     assert light.night()[0]["exported"] == 0

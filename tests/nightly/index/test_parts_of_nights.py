@@ -13,8 +13,9 @@ from shared.release.manifest import LEXICAL
 from shared.release.parts import FANOUT, part_files
 from shared.search import lexical
 from shared.turns.chunk import Chunk
-from tests.support.night.builds import Nights, said
-from tests.support.night.indexes.equal import chunks_in, same
+from tests.support.night.archives import chunks_in
+from tests.support.night.builds import Nights, flipped, rewrite, said
+from tests.support.night.indexes.equal import same
 
 VECTORS = place_of("sqlite")
 
@@ -88,24 +89,13 @@ def test_a_forgotten_first_of_equal_vectors_leaves_the_next_in_its_place(nights:
     same(nights.built, _in_order(left))
 
 
-def _rewritten(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
-    """A new file: the old one is a link to what a night has built."""
-
-    def damage(path: Path) -> None:
-        content = path.read_bytes()
-        path.unlink()
-        path.write_bytes(change(content))
-
-    return damage
-
-
 def _made_directory(path: Path) -> None:
     path.unlink()
     path.mkdir()
 
 
 DAMAGE: Mapping[str, Callable[[Path], None]] = {
-    "a flipped byte": _rewritten(lambda content: content[:-1] + bytes([content[-1] ^ 1])),
+    "a flipped byte": lambda path: rewrite(path, flipped),
     "gone": Path.unlink,
     "a directory": _made_directory,
 }

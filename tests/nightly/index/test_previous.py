@@ -16,7 +16,7 @@ from shared.config.kinds import place_of
 from shared.release.manifest import LEXICAL
 from shared.turns.chunk import Chunk
 from shared.vectors.chroma import index as chroma
-from tests.support.night.builds import Nights, said, talk
+from tests.support.night.builds import Nights, flipped, rewrite, said, talk
 
 CHROMA = place_of("chroma")
 VECTORS = place_of("sqlite")
@@ -46,19 +46,12 @@ def _changed_record(last: Path) -> None:
     record.write_bytes(record.read_bytes().replace(b"t1-9912", b"t9-9912"))
 
 
-def _rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
-    """A new file: the old one is a link to what a night has built."""
-    content = path.read_bytes()
-    path.unlink()
-    path.write_bytes(change(content))
-
-
 REFUSED: dict[str, tuple[Callable[[Path], object], dict[str, Any], str]] = {
     "no record": (_without_record, {}, "cannot be used"),
     "a changed record": (_changed_record, {}, "does not match its checksum"),
     "a changed file": (
-        lambda p: _rewrite(p / "1" / CHROMA / chroma.DATABASE, lambda c: c[:-1] + bytes([c[-1] ^ 1])), {}, "were changed"),
-    "a cut file": (lambda p: _rewrite(p / "1" / CHROMA / chroma.DATABASE, lambda c: c[:-1]), {}, "were changed"),
+        lambda p: rewrite(p / "1" / CHROMA / chroma.DATABASE, flipped), {}, "were changed"),
+    "a cut file": (lambda p: rewrite(p / "1" / CHROMA / chroma.DATABASE, lambda c: c[:-1]), {}, "were changed"),
     "a file too many": (lambda p: (p / "1" / CHROMA / "more").touch(), {}, "were changed"),
     "a link": (lambda p: (p / "1" / CHROMA / "more").symlink_to("/etc/hostname"), {}, "changed"),
     "another model": (lambda p: None, {"digest": "d2"}, "another embedding"),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import resource
 from pathlib import Path
 
 import pytest
 
 from nightly.index.rows import write_zeros
+from tests.support.night.indexes.damage import files_limited_to
 
 
 def test_the_disk_has_room_for_every_page_before_one_is_written_to(tmp_path: Path) -> None:
@@ -18,10 +18,5 @@ def test_the_disk_has_room_for_every_page_before_one_is_written_to(tmp_path: Pat
 
 
 def test_a_disk_without_room_is_an_error(tmp_path: Path) -> None:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
-    try:
-        with pytest.raises(OSError, match="File too large"):
-            write_zeros(tmp_path / "vectors.npy", 1000, 384)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with files_limited_to(100_000), pytest.raises(OSError, match="File too large"):
+        write_zeros(tmp_path / "vectors.npy", 1000, 384)

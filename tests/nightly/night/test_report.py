@@ -13,7 +13,7 @@ from nightly import pipeline
 from nightly.steps import restart
 from shared.errors import LedgerMismatch, PublishFailed, ReleaseRefused, SettingsError, StorageError
 from shared.wire.keys import NIGHT_FAILED, NIGHT_REPORT
-from tests.support.night.steps import replace_step
+from tests.support.night.steps import failing_step, replace_step
 from tests.support.world import World
 
 FIELDS = {
@@ -30,13 +30,6 @@ def report(world: World) -> list[dict[str, Any]]:
     nights: list[dict[str, Any]] = told["nights"]
     assert all(set(night) == FIELDS for night in nights)
     return nights
-
-
-def failing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    def fail(night: Any, out: Path) -> dict[str, Any]:
-        raise error
-
-    replace_step(monkeypatch, "chunk", fail)
 
 
 def test_a_good_night_leaves_its_numbers_and_nothing_of_a_chat(light: World) -> None:
@@ -73,7 +66,7 @@ def test_a_failed_night_says_where_and_is_good_once_it_is_finished(
     light.say("t1", "something")
     light.night()
     light.say("t2", "more")
-    failing(monkeypatch, PublishFailed("The day host does not answer. Start it."))
+    failing_step(monkeypatch, "chunk", PublishFailed("The day host does not answer. Start it."))
     with pytest.raises(PublishFailed):
         light.night()
     _, failed = report(light)
@@ -99,7 +92,7 @@ def test_why_a_night_failed_is_told_without_what_the_error_quotes(
     light: World, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
 ) -> None:
     light.say("t1", "something", chat_id=CHAT)
-    failing(monkeypatch, error)
+    failing_step(monkeypatch, "chunk", error)
     with pytest.raises(type(error)):
         light.night()
     (night,) = report(light)

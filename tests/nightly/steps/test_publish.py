@@ -15,7 +15,7 @@ from shared.delivery.receiver import Receiver
 from shared.errors import LedgerMismatch, PublishFailed, ReleaseRefused
 from shared.release.manifest import read_manifest
 from tests.support.night.archives import texts
-from tests.support.night.steps import replace_step
+from tests.support.night.steps import failing_step
 from tests.support.world import World
 
 
@@ -34,12 +34,8 @@ def test_a_fresh_night_host_cannot_shrink_memory(light: World) -> None:
 def test_an_overtaken_night_is_given_up_and_loses_nothing(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     light.say("t1", "before")
     light.night()
-
-    def fail(night: Any, out: Path) -> dict[str, Any]:
-        raise PublishFailed("the network is away")
-
     light.say("t2", "between")
-    replace_step(monkeypatch, "publish", fail)
+    failing_step(monkeypatch, "publish", PublishFailed("the network is away"))
     with pytest.raises(PublishFailed):
         light.night()
     monkeypatch.undo()

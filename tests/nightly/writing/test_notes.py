@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from nightly.archive.segments import read_texts
+from nightly.index.vector_cache import NOTES, forget
 from nightly.writing.notes import MOST_FACTS, NOTE_CHARACTERS, Window, notes_of, refuse
 from shared.release.manifest import read_manifest, verify
 from shared.turns.chunk import Chunk
@@ -135,19 +136,13 @@ def test_what_was_erased_is_in_no_note(noted: World, ollama: OllamaApi) -> None:
 
 
 def test_the_vectors_of_erased_notes_go_with_them(world: World, ollama: OllamaApi) -> None:
-    from nightly.index.vector_cache import NOTES, forget
-    from shared.embedding.known_models import MINILM
-    from shared.embedding.local.embedder import LocalEmbedder
-
     world.environment = {"WRITER": "ollama:llama3.2", "WRITES": "notes", "OLLAMA_URL": ollama.url}
     world.say("t1", "The boiler stopped again.")
     world.night()
     cache = world.night_dir / "cache.sqlite"
-    digest = re.compile(re.escape(NOTES.encode()))
-    assert digest.search(cache.read_bytes())
-    assert LocalEmbedder(MINILM).identity.dimensions == 384
+    assert NOTES.encode() in cache.read_bytes()
     forget(cache, ["any text of the turn"])
-    assert not digest.search(cache.read_bytes())
+    assert NOTES.encode() not in cache.read_bytes()
 
 
 def test_a_server_never_stops_the_night(noted: World, ollama: OllamaApi) -> None:

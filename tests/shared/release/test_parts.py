@@ -18,8 +18,10 @@ from shared.release.parts import FANOUT, absorbed, level, part_files
 from shared.turns.chunk import Chunk
 from shared.turns.records import Turn
 from shared.vectors.sqlite.files import read_part, read_repeats
-from tests.support.night.builds import DIMENSIONS, Nights
-from tests.support.night.indexes.equal import NOON, chunks_in, ordered, same
+from tests.support.night.archives import chunks_in
+from tests.support.night.builds import Nights
+from tests.support.night.index_world import DIMENSIONS
+from tests.support.night.indexes.equal import NOON, ordered, same
 
 VECTORS = place_of("sqlite")
 

@@ -50,7 +50,7 @@ def test_a_chat_with_half_a_character_is_archived_found_and_forgotten(light: Wor
     light.say("other", "the neighbours keep a tortoise", chat_id="8")
     light.night()
     archive = read_archive(light.night_dir / "archive")
-    assert archive.versions["bad:user"].turn.to_json() == raw, "byte for byte"
+    assert archive.versions["bad:user"][0].to_json() == raw, "byte for byte"
     assert "boiler secret" in light.command("hmem", "search", "7", "boiler").stdout
 
     light.say("waiting", HALF, chat_id="7")

@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.servers.messages_api import MessagesApi
 from tests.support.machine import redis_server, wait_for
 from tests.support.processes import forked
-from tests.support.world import BINARIES, REAL_CLAUDE, REPOSITORY, World
+from tests.support.world import BINARIES, REAL_CLAUDE, World
 
 #: Permissions do not count for root, unless it gives up the right to override them.
 _OVERRIDE = "-dac_override,-dac_read_search"
@@ -87,15 +87,6 @@ class Installation(World):
         if self.running is not None and self.running.poll() is None:
             self.running.send_signal(signal.SIGTERM)
             self.running.wait(600)
-
-    def own_program(self) -> Path:
-        """A copy of the program, which may be broken; commands and dispatcher run from it."""
-        place = self.root / "program"
-        if not place.exists():
-            for package in PACKAGES:
-                shutil.copytree(REPOSITORY / package, place / package, ignore=shutil.ignore_patterns("__pycache__"))
-            self.environment["PYTHONPATH"] = str(place)
-        return place
 
     def end(self) -> None:
         for process in self.processes:

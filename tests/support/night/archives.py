@@ -17,8 +17,13 @@ from tests.support.world import World
 def texts(world: World, run: int | str = "current") -> dict[str, str]:
     """chunk id -> text of a release."""
     folder = world.memory_dir / "current" if run == "current" else world.memory_dir / "releases" / str(run)
-    with closing(LexicalIndex(folder / "lexical")) as index:
-        return {chunk.chunk_id: chunk.text for chunk in every_chunk(index)}
+    return {chunk.chunk_id: chunk.text for chunk in chunks_in(folder / "lexical")}
+
+
+def chunks_in(place: Path) -> list[Chunk]:
+    """Those of `lexical/`, or of one part of it."""
+    with closing(LexicalIndex(place)) as index:
+        return every_chunk(index)
 
 
 def every_chunk(index: LexicalIndex) -> list[Chunk]:

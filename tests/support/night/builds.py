@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,19 +24,9 @@ from shared.system.files import make_dir
 from shared.turns.chunk import Chunk
 from shared.vectors.base import Corpus
 from shared.vectors.chroma import index as chroma
-from tests.support.night.index_world import DIMENSIONS as DIMENSIONS
-from tests.support.night.index_world import vector_of
+from tests.support.night.index_world import DIMENSIONS, IDENTITY, vector_of
 
 CHROMA = place_of("chroma")
-
-IDENTITY = {
-    "family": "made-up",
-    "dimensions": DIMENSIONS,
-    "document_prefix": "",
-    "query_prefix": "",
-    "provider": "test",
-    "digest": "d1",
-}
 
 
 def said(chat: str, number: int, text: str | None = None) -> Chunk:
@@ -45,6 +36,17 @@ def said(chat: str, number: int, text: str | None = None) -> Chunk:
 
 def talk(count: int, chats: tuple[str, ...] = ("9912", "-100123")) -> list[Chunk]:
     return [said(chat, number) for chat in chats for number in range(count)]
+
+
+def rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
+    """A new file: the old one is a link to what a night has built."""
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(change(content))
+
+
+def flipped(content: bytes) -> bytes:
+    return content[:-1] + bytes([content[-1] ^ 1])
 
 
 class Said(Reporter):
@@ -91,7 +93,7 @@ class Nights:
             [np.zeros(DIMENSIONS) if c.chunk_id in (refused or {}) else vector_of(c.text) for c in chunks], np.float32
         ).reshape(-1, DIMENSIONS)
         np.save(night.begin("embed") / "vectors.npy", vectors)
-        embedding = {**IDENTITY, "probes": [[self.runs]], **identity}
+        embedding = {**IDENTITY.to_json(), "probes": [[self.runs]], **identity}
         night.commit("embed", {"embedding": embedding if embedding["family"] else None, "refused": refused or {}})
         return night
 

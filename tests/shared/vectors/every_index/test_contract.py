@@ -30,6 +30,7 @@ from tests.support.night.index_world import (
     opened,
     vector_of,
 )
+from tests.support.night.mirrors import damage as flip
 
 
 def test_a_chat_finds_its_own_words_and_nobody_elses(backend: Callable[[Said], AskingBackend]) -> None:
@@ -146,14 +147,8 @@ def test_an_embedder_that_goes_away_is_an_error_of_the_lookup_alone(backend: Cal
     assert ids(found.search("note 1 of 1", "1", 1)) == ["1/1"]
 
 
-def _flip_last(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
-
-
 DAMAGE: dict[str, Callable[[Path], object]] = {
-    "a flipped bit": _flip_last,
+    "a flipped bit": flip,
     "a file that is gone": lambda file: file.unlink(),
 }
 

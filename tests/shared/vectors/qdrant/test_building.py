@@ -1,4 +1,4 @@
-"""The night with Qdrant: the proof of an index, faults while it is built, and what is swept."""
+"""The night with Qdrant: the proof of an index, faults while it is built, and a key that is refused and not shown."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from qdrant_client import QdrantClient
 from qdrant_client.http import models
 
 from shared.config.kinds import place_of
-from shared.config.settings import Settings
+from shared.config.settings import Settings, load_settings
 from shared.errors import IndexServerUnavailable, ReleaseRefused
 from shared.vectors.qdrant import index as qdrant
 from shared.vectors.qdrant.index import QdrantBuilder, payload_of, point_id
 from tests.servers.qdrant_api import QdrantApi
-from tests.support.night.index_world import vector_of
-from tests.support.night.indexes.on_qdrant import CORPUS, FAULTS, KEY, built, delete, looking, lose
+from tests.support.night.index_world import MadeUp, make_release, opened, vector_of
+from tests.support.night.indexes.on_qdrant import CORPUS, FAULTS, KEY, SAID, built, delete, looking, lose
 
 QDRANT = place_of("qdrant")
 
@@ -90,3 +90,17 @@ def test_what_does_not_pass_ends_the_night_with_a_sentence(
     assert str(caught.value).endswith("then run the night again.")
     assert KEY not in repr(caught.value)
     assert not (tmp_path / QDRANT).exists()
+
+
+def test_a_key_that_is_refused_is_named_and_not_shown(
+    api: QdrantApi, ours: Settings, tmp_path: Path, embedder: MadeUp
+) -> None:
+    release = make_release(ours, tmp_path, ["qdrant"], SAID)
+    for wrong in (None, "an0ther"):
+        other = load_settings(qdrant_url=api.url, qdrant_api_key=wrong, hmem_state_dir=tmp_path / "state")
+        found = opened(other, release, "qdrant")
+        assert "401, it refuses the key: set QDRANT_API_KEY" in (found.why_not or "")
+        assert "an0ther" not in (found.why_not or "") + repr(found) + repr(other)
+        found.close()
+        with pytest.raises(IndexServerUnavailable, match="401, it refuses the key: set QDRANT_API_KEY"):
+            QdrantBuilder(other, 1).refuse_unless_usable()

@@ -100,9 +100,3 @@ def same(built: Path, chunks: list[Chunk]) -> None:
             closing(VectorFile(other / VECTORS, DIMENSIONS)) as exact,
         ):
             same_vectors(vectors, exact, chunks)
-
-
-def chunks_in(place: Path) -> list[Chunk]:
-    """Those of `lexical/`, or of one part of it."""
-    with closing(LexicalIndex(place)) as index:
-        return every_chunk(index)

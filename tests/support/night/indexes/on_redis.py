@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from shared.config.kinds import place_of
 from shared.config.settings import Settings
 from shared.release.manifest import Manifest, seal
 from shared.vectors.base import Corpus
 from shared.vectors.redis.index import RedisBackend, RedisBuilder
-from tests.support.night.index_world import IDENTITY, vector_of
+from tests.support.night import index_world
+from tests.support.night.index_world import IDENTITY, notes
 
 REDIS = place_of("redis")
 
 
 def corpus_of(**counts: int) -> Corpus:
     """So many notes of each chat."""
-    chats = {}
-    for chat, count in counts.items():
-        ids = [f"{chat}/{row}" for row in range(count)]
-        chats[chat] = (ids, np.array([vector_of(one) for one in ids]))
-    return Corpus(chats, {}, {chat: [1.7e9 + row for row in range(len(ids))] for chat, (ids, _) in chats.items()})
+    return index_world.corpus_of({chat: notes(chat, count) for chat, count in counts.items()})
 
 
 def build(settings: Settings, root: Path, corpus: Corpus, run: int = 1) -> Path:
