@@ -93,7 +93,8 @@ def recognised(path: Path) -> list[tuple[ImportFormat, str]]:
     """The formats that a file, a directory or a ZIP archive has by its content, each with the reason; none of what is no export, and no exception."""
     try:
         with opened_export(path, ZoneInfo("UTC")) as export:
-            found = [(one, one.recognise(export)) for one in formats().values()]
+            readable = [one for one in formats().values() if one.pattern is None or not export.is_zip]
+            found = [(one, one.recognise(export)) for one in readable]
     except (InvalidInput, OSError, ValueError):
         return []
     return [(one, why) for one, why in found if why is not None]

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 import ijson
 
+from nightly.imports.candidates import BOM
 from shared.turns.records import RecordRefused
 
 _PIECE = 1 << 16
@@ -41,10 +42,11 @@ _SMALLEST, _LARGEST = -(1 << 63), (1 << 64) - 1
 
 
 class _Bytes:
-    """The file as the parser is to see it, from where it stands on. `done`: bytes read so far."""
+    """The file as the parser is to see it, without a byte order mark. `done`: bytes read so far."""
 
     def __init__(self, handle: BinaryIO | io.RawIOBase) -> None:
-        self._handle, self._held, self.done = handle, b"", 0
+        first = handle.read(len(BOM)) or b""
+        self._handle, self._held, self.done = handle, first.removeprefix(BOM), len(first)
 
     def read(self, size: int) -> bytes:
         """A piece, longer than `size` perhaps; empty at the end, and for a size of 0, by which ijson sees that these are bytes."""
@@ -78,8 +80,7 @@ class JsonStream:
     All methods raise RecordRefused if the JSON is broken, with a reason that has no word of it.
     """
 
-    def __init__(self, handle: BinaryIO | io.RawIOBase, start: int = 0) -> None:
-        handle.seek(start)
+    def __init__(self, handle: BinaryIO | io.RawIOBase) -> None:
         self._bytes = _Bytes(handle)
         self._events = self._guarded()
 

@@ -72,14 +72,6 @@ class MemberStream(io.RawIOBase):
         self._handle, self._failed, self._since, self.done = handle, "", 0, 0
         self.guarded = False
 
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if (offset, whence, self.done) != (0, io.SEEK_SET, 0):
-            raise io.UnsupportedOperation("it is read from its beginning, once")
-        return 0
-
     def progress(self) -> None:
         self._since = 0
 

@@ -84,8 +84,7 @@ def _raw(record: dict[str, Any]) -> RawRecord:
 
 
 def _recognise(export: Export) -> str | None:
-    """Of an archive it is not read."""
-    for where, records in () if export.is_zip else first_records(export, "*.jsonl"):
+    for where, records in first_records(export, "*.jsonl"):
         if any(one.get("role") in ROLES and {"task_id", "content", "timestamp"} <= one.keys() for one in records):
             return f"{where} whose lines are turns, with `task_id`, `role` and `content`"
         if any(one.get("kind") in _KINDS and one.keys() & _OF_KINDS for one in records):

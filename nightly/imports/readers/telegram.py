@@ -11,8 +11,8 @@ messages. A reply may be to any message before it, so what a reply shows of one 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import repeat
@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, open_input, read_turn
-from nightly.imports.containers.opening import Export
+from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, read_turn
+from nightly.imports.containers.members import Member
+from nightly.imports.containers.opening import Export, opened_export
 from nightly.imports.formats import ImportFormat, Source, file_by_file
 from nightly.imports.readers.telegram_file import Account, TelegramChat, TelegramFile, plain, sender_of
 from nightly.imports.recognition import outlines
@@ -191,42 +192,41 @@ class Talk:
 
 def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
     """Option `bot`: its name or id."""
-    wanted, zone, bot, secret = source.wanted, source.zone, source.option("bot"), source.settings.telegram_bot_token
-    token = secret.get_secret_value().partition(":")[0] if secret else None
-    with ExitStack() as stack:
-        handle = stack.enter_context(open_input(path))
-        if not handle.seekable():
-            raise InvalidInput(f"{path} is read twice, so it must be a file. Save it to one.")
-        file = TelegramFile(handle)
-        try:
-            account = file.account(plain(bot) if bot is not None else None)
-        except RecordRefused as error:
-            yield ReadCandidate(file.size, unreadable=str(error), place=f"{path}:1")
-            return
-        found, username = _find_bot(path, account, bot, token), plain(bot) if bot else None
-        earlier = stack.enter_context(closing(EarlierMessages()))
-        total, before = sum(chat.messages for chat in account.chats) or 1, 0
+
+    def messages(member: Member, done: Callable[[int], int]) -> Iterator[ReadCandidate]:
+        return _file(export.place(member), member, done, unit, source)
+
+    with opened_export(path, source.zone) as export:
+        yield from export.each(export.named("result.json"), messages)
+
+
+def _file(place: str, member: Member, done: Callable[[int], int], unit: int, source: Source) -> Iterator[ReadCandidate]:
+    wanted, bot, secret = source.wanted, source.option("bot"), source.settings.telegram_bot_token
+    username, token = plain(bot) if bot else None, secret.get_secret_value().partition(":")[0] if secret else None
+    file = TelegramFile(member)
+    account = file.account(plain(bot) if bot is not None else None)
+    found = _find_bot(place, account, bot, token)
+    total, number = sum(chat.messages for chat in account.chats) or 1, 0
+    with closing(EarlierMessages()) as earlier:
         for chat in account.chats:
-            chat_id = _chat_id(path, account, chat, found, wanted)
+            chat_id = _chat_id(place, account, chat, found, wanted)
             earlier.clear()
             private = chat.about.get("type") in _PRIVATE
-            talk = Talk(chat_id, found, username, zone, unit, earlier, private) if chat_id else None
-            messages = _messages(path, file, chat) if talk else repeat(None, chat.messages)
-            for number, message in enumerate(messages, start=before + 1):
-                done = account.size * number // total
-                yield (
-                    ReadCandidate(done, left_out="of a chat without the bot")
-                    if talk is None
-                    else _read(talk, message, wanted, done, f"{path}: message {_name(message, number)}")
-                )
-            before += chat.messages
+            talk = Talk(chat_id, found, username, source.zone, unit, earlier, private) if chat_id else None
+            for message in _messages(place, file, chat) if talk else repeat(None, chat.messages):
+                number += 1
+                read = done(member.size * number // total)
+                if talk is None:
+                    yield ReadCandidate(read, left_out="of a chat without the bot")
+                else:
+                    yield _read(talk, message, wanted, read, f"{place}: message {_name(message, number)}")
 
 
-def _messages(path: Path, file: TelegramFile, chat: TelegramChat) -> Iterator[Any]:
+def _messages(place: str, file: TelegramFile, chat: TelegramChat) -> Iterator[Any]:
     try:
         yield from file.messages(chat)
     except RecordRefused as error:
-        raise InvalidInput(f"{path} changed while it was read: {error}. Run the command again.") from error
+        raise InvalidInput(f"{place} changed while it was read: {error}. Run the command again.") from error
 
 
 def _name(message: object, number: int) -> str:
@@ -246,13 +246,13 @@ def _read(talk: Talk, message: object, wanted: Wanted, done: int, place: str) ->
     return read_turn(wanted, done, place, SOURCE, talk.unit, turn)
 
 
-def _find_bot(path: Path, account: Account, bot: str | None, token: str | None) -> BotAccount:
+def _find_bot(place: str, account: Account, bot: str | None, token: str | None) -> BotAccount:
     """The bot's account; InvalidInput if it is unknown. A token of a bot that is not in the file is ignored."""
     if bot is not None:
         named = _named(account, bot)
         if named is None:
             raise InvalidInput(
-                f"No chat and no message in {path} is from {bot}. Telegram Desktop writes displayed names, not usernames: "
+                f"No chat and no message in {place} is from {bot}. Telegram Desktop writes displayed names, not usernames: "
                 "give --bot the name as shown, or the bot's user id, with which its token begins."
             )
         return named
@@ -262,7 +262,7 @@ def _find_bot(path: Path, account: Account, bot: str | None, token: str | None) 
     if only.get("type") in _PRIVATE and isinstance(only.get("id"), int):
         return BotAccount(str(only["id"]))
     raise InvalidInput(
-        f"It is not known which sender in {path} is the bot. Give --bot its name as Telegram shows it, or its user id, or set TELEGRAM_BOT_TOKEN."
+        f"It is not known which sender in {place} is the bot. Give --bot its name as Telegram shows it, or its user id, or set TELEGRAM_BOT_TOKEN."
     )
 
 
@@ -286,7 +286,7 @@ def _concerns(chat: TelegramChat, bot: BotAccount) -> bool:
     return chat.people.named if bot.id is None else bot.id in chat.people.senders
 
 
-def _chat_id(path: Path, account: Account, chat: TelegramChat, bot: BotAccount, wanted: Wanted) -> str | None:
+def _chat_id(place: str, account: Account, chat: TelegramChat, bot: BotAccount, wanted: Wanted) -> str | None:
     """The chat id that the bot uses; None for a chat of an account without the bot."""
     if account.single and wanted.chat is not None:
         return wanted.chat
@@ -298,7 +298,7 @@ def _chat_id(path: Path, account: Account, chat: TelegramChat, bot: BotAccount, 
     if kind not in _PRIVATE:
         if account.single:
             raise InvalidInput(
-                f"{path} is of a {kind or 'chat of no known type'}, which is not a chat with a bot. To import it anyway, name the chat with --chat."
+                f"{place} is of a {kind or 'chat of no known type'}, which is not a chat with a bot. To import it anyway, name the chat with --chat."
             )
         return None
     people = chat.people.others if bot.id is None else chat.people.senders - {bot.id}
@@ -306,7 +306,7 @@ def _chat_id(path: Path, account: Account, chat: TelegramChat, bot: BotAccount, 
         return next(iter(people))
     if account.owner is None:
         raise InvalidInput(
-            f"{path} does not show whose chat it is: {len(people)} people wrote in it. Name the chat with --chat."
+            f"{place} does not show whose chat it is: {len(people)} people wrote in it. Name the chat with --chat."
         )
     return account.owner
 
@@ -345,8 +345,7 @@ def _time(message: dict[str, Any], zone: ZoneInfo) -> float:
 
 
 def _recognise(export: Export) -> str | None:
-    """Of an archive it is not read."""
-    for where, paths in () if export.is_zip else outlines(export, "result.json"):
+    for where, paths in outlines(export, "result.json"):
         if {"type", "id", "messages.[].date"} <= paths:
             return f"{where} of a chat, whose messages have a `type` and a `date`"
         if "personal_information.user_id" in paths or "chats.list.[].messages" in paths:
@@ -356,5 +355,5 @@ def _recognise(export: Export) -> str | None:
 
 @hook
 def import_formats() -> Sequence[ImportFormat]:
-    what = "Telegram Desktop's export (result.json)"
-    return [ImportFormat("telegram", what, file_by_file(read), _recognise, "result.json", ("bot",), of_a_chat=True)]
+    what = "Telegram Desktop's export (result.json, or its ZIP)"
+    return [ImportFormat("telegram", what, file_by_file(read), _recognise, options=("bot",), of_a_chat=True)]

@@ -5,13 +5,13 @@ Nothing here holds the messages of a chat, or their ids: of a chat only who wrot
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Any
 
-from nightly.imports.candidates import BOM
+from nightly.imports.containers.members import Member
 from nightly.imports.json_stream import JsonStream
 from shared.turns.records import RecordRefused
 
@@ -55,42 +55,39 @@ class TelegramChat:
 
 @dataclass
 class Account:
-    """The contents of the file: the chats, and the owner of the export (only for a whole account). `size`: in bytes, without a byte order mark."""
+    """The contents of the file: the chats, and the owner of the export (only for a whole account)."""
 
     chats: list[TelegramChat]
     owner: str | None = None
     single: bool = True
-    size: int = 0
 
 
 class TelegramFile:
-    """An open file, read from its beginning as often as needed."""
+    """One file, read from its beginning as often as needed."""
 
-    def __init__(self, handle: BinaryIO) -> None:
-        self._handle = handle
-        self._start = len(BOM) if handle.read(len(BOM)) == BOM else 0
-        self.size = handle.seek(0, os.SEEK_END)
+    def __init__(self, member: Member) -> None:
+        self._member = member
         self._lists: Iterator[tuple[TelegramChat, Iterator[Any]]] | None = None
         self._next = 0  # the place of the list that follows
 
     def account(self, name: str | None) -> Account:
         """The chats, and whether somebody of this name (as `plain` makes it) wrote in them. RecordRefused, unless the whole file can be read."""
-        walk = _Walk(JsonStream(self._handle, self._start), _WRITER)
-        for chat, messages in walk.lists():
-            for message in messages:
-                chat.messages += 1
-                if isinstance(message, dict):
-                    chat.people.add(message, name)
+        with closing(self._member.open()) as stream:
+            walk = _Walk(JsonStream(stream), _WRITER)
+            for chat, messages in walk.lists():
+                for message in messages:
+                    chat.messages += 1
+                    if isinstance(message, dict):
+                        chat.people.add(message, name)
         account = walk.account()
         if not all(chat.place is not None for chat in account.chats):
             raise RecordRefused("it contains a chat without messages")
-        account.size = self.size - self._start
         return account
 
     def messages(self, chat: TelegramChat) -> Iterator[Any]:
         """The messages of a chat in order, each whole. Chats in the order of the file take one reading in all. RecordRefused if the file changed."""
         if self._lists is None or chat.place is None or chat.place < self._next:
-            self._lists, self._next = _Walk(JsonStream(self._handle, self._start), None).lists(), 0
+            self._lists, self._next = _Walk(JsonStream(self._member.open()), None).lists(), 0
         for _, messages in self._lists:
             self._next += 1
             if self._next - 1 == chat.place:

@@ -84,7 +84,7 @@ def test_of_a_long_chat_only_a_piece_is_in_memory(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_twice_or_changes_meanwhile(tmp_path: Path) -> None:
     end, begin = os.pipe()
     os.close(begin)
-    with pytest.raises(InvalidInput, match="it must be a file"):
+    with pytest.raises(InvalidInput, match="neither a file nor a directory"):
         list(reading("telegram", Path(f"/dev/fd/{end}"), Wanted(), zone=UTC_ZONE))
     os.close(end)
     path = tmp_path / "result.json"

@@ -100,8 +100,7 @@ def reader(source: Source) -> Reader:
 
 
 def recognise(export: Export) -> str | None:
-    """Of an archive it is not read."""
-    for where, records in () if export.is_zip else first_records(export, "*.jsonl"):
+    for where, records in first_records(export, "*.jsonl"):
         if any(_event(one)[1] and "task_id" in one for one in records):
             return f"{where} whose lines are tasks with `task_id` and `user_message` or `output`"
     return None

@@ -59,8 +59,7 @@ def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
 
 
 def recognise(export: Export) -> str | None:
-    """Of an archive it is not read."""
-    for where, content in () if export.is_zip else beginnings(export, export.fitting("chunk_*.txt")):
+    for where, content in beginnings(export, export.fitting("chunk_*.txt")):
         if any(block.role.lower() in _ROLES for block in split(content)[1]):
             return f"{where} whose blocks begin with a time in brackets and USER or ASSISTANT"
     return None

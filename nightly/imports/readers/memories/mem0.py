@@ -90,7 +90,7 @@ def _memories(member: Member) -> Iterator[tuple[int, Any, int]]:
     """(number from 1, memory, bytes so far) of the list, or of the lists by these names."""
     with closing(member.open()) as content:
         content.guarded = True
-        stream = JsonStream(content, 0)
+        stream = JsonStream(content)
         event, _ = stream.begin()
         if event == "start_array":
             yield from _elements(stream, content)

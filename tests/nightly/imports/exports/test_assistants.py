@@ -91,8 +91,7 @@ def test_the_same_from_zip_directory_parts_and_the_file(tmp_path: Path) -> None:
         tmp_path / "dir" / "export",
         written(tmp_path / "ab12", b"\xef\xbb\xbf" + json.dumps([first, second]).encode()),
     ]
-    found = [read("chatgpt", way) for way in ways[:2]]
-    found.append(read("chatgpt", written(tmp_path / "one.json", [first, second])))
+    found = [read("chatgpt", way) for way in ways]
     assert said(found[0]) == [("user", "hello"), ("asst", "hi"), ("user", "bye")]
     assert [turn.turn_id for turn in turns(found[0])] == [turn.turn_id for turn in turns(found[1])]
     assert [turn.turn_id for turn in turns(found[0])] == [turn.turn_id for turn in turns(found[2])]

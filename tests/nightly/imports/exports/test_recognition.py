@@ -14,7 +14,7 @@ from tests.nightly.imports.exports.builders import written, zipped
 from tests.nightly.imports.exports.golden import GOLDEN
 
 #: Of these, the reader takes no archive.
-UNPACKED = ("telegram", "jsonl", "chunks", "audit")
+UNPACKED = ("jsonl", "chunks", "audit")
 
 
 def names(path: Path) -> list[str]:
