@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from redis.asyncio import Redis
 
 from dispatcher.answering.commands.again import EditedMessages, RetryCommand, WhyCommand
-from dispatcher.answering.commands.command import EDITED, CommandRegistry, Handler
+from dispatcher.answering.commands.command import CommandRegistry, Handler
 from dispatcher.answering.commands.forget import ForgetCommands
 from dispatcher.answering.commands.memory import MemoryCommands
 from dispatcher.answering.commands.timezone import TimeZoneCommand
@@ -72,7 +72,6 @@ def open_parts(settings: Settings, client: Redis, claude: ClaudeCli, day: DayMem
         "forget": ForgetCommands(settings, queue, records, day, rights),
         "why": WhyCommand(records),
         "retry": RetryCommand(records, day),
-        EDITED: EditedMessages(records, day),
         "timezone": TimeZoneCommand(zones, rights),
     }
     contexts = MessageContexts(settings, day, served, cache_dropper, hooks)
@@ -89,7 +88,7 @@ def open_parts(settings: Settings, client: Redis, claude: ClaudeCli, day: DayMem
         zones,
         results,
         hooks,
-        CommandRegistry(handlers, *hooks.ask(chat_commands)),
+        CommandRegistry(EditedMessages(queue, records, day), handlers, *hooks.ask(chat_commands)),
         contexts,
         caller,
         ConversationAnswerer(queue, caller, contexts, tags, results, hooks, replays=settings.session_mode == "replay"),

@@ -65,7 +65,7 @@ class TaskHandler:
     async def _answer(self, turn: TurnInProgress) -> Finished:
         parts, task, results = self.parts, turn.task, self.parts.results
         erased, command = erases(turn.tombstones, task, turn.claimed_at), parts.commands.of(task)
-        if command and (question := await parts.commands.question(task, command)):
+        if question := await parts.commands.question(task):
             turn.asked, command = question, None  # a question like any other from here on
         turn.begun = await self._begin(turn, with_session=command is None, erased=erased)
         if erased:  # an old copy of Redis brought it back

@@ -137,7 +137,7 @@ def drop_capabilities() -> None:
     _checked(_libc.capset((ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0), (ctypes.c_uint32 * 6)()))
 
 
-def _give_way(process: int) -> None:
+def give_way(process: int) -> None:
     """Let the kernel end a process and the children that it will have first when memory runs out. It takes no privilege."""
     score = Path(f"/proc/{process}/oom_score_adj")
     with suppress(OSError):  # it has ended
@@ -153,7 +153,7 @@ def start_inside(
         if missing := confine_as_possible(*paths):
             report(missing)
         process = subprocess.Popen(command, **how)
-        _give_way(process.pid)
+        give_way(process.pid)
         return process
 
     with ThreadPoolExecutor(1) as made_for_this:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
@@ -38,10 +39,11 @@ from shared.wire.ids import FROM_TERMINAL, bot_of
 MAX_ATTEMPTS = 3
 #: From this many deaths on it runs alone: it causes the next death itself.
 ALONE_FROM = MAX_ATTEMPTS - 1
-#: Seconds until a question that Claude could not answer is asked again for the first time, between two such tries, and that it waits in all.
-FIRST_TRY_SECONDS, LONGEST_PAUSE_SECONDS, LONGEST_WAIT_SECONDS = 60, 600, 12 * 3600
-#: … that it waits in all for a trouble of its chat alone, of which it may be the cause.
-LONGEST_OWN_WAIT_SECONDS = 3600
+#: Seconds that a question waits for Claude in all; and the times of postpone.lua.
+LONGEST_WAIT_SECONDS = 12 * 3600
+PAUSES = {"first": 60, "pause": 600, "most": LONGEST_WAIT_SECONDS, "most_own": 3600, "same": SAME_TROUBLE_SECONDS}
+#: How far in the queue an edit of a question is looked for.
+FARTHEST_EDIT = 500
 #: `claim` found a task that must run alone while others run: claim again once they have ended.
 NOT_YET: Literal["not yet"] = "not yet"
 
@@ -115,7 +117,7 @@ class TaskQueue:
         self._commands = f" {' '.join(answered_at_once())} "
         self._scripts = {
             name: redis.register_script(script_text(f"queue/{name}"))
-            for name in "beat claim guard_wait_target begin finish postpone bury recover end_forgotten_conversation".split()
+            for name in "beat claim guard_wait_target begin finish postpone queued bury recover end_forgotten_conversation".split()
         }
 
     def next_token(self) -> str:
@@ -218,18 +220,32 @@ class TaskQueue:
     async def postpone(self, claim: Claim, finished: Finished) -> bool:
         """Have a question that was not answered wait in the queue, if that may help; False if it is to be finished as it is."""
         task, error = finished.task, finished.error
-        if error is None or error.follows not in (Follows.ALL_WAIT, Follows.CHAT_WAITS):
-            return False
-        if task.task_id.startswith(FROM_TERMINAL):
+        waits = error is not None and error.follows in (Follows.ALL_WAIT, Follows.CHAT_WAITS)
+        if error is None or not waits or task.task_id.startswith(FROM_TERMINAL):
             return False
         names = [keys.inflight(self.worker), keys.BUSY, keys.TASKS, keys.HOLDS, keys.cancel(task.task_id)]
         names += [keys.session(task.chat_id), keys.partial(task.task_id), keys.bot_waiting(bot_of(task.chat_id))]
-        who = claim.lock if error.follows is Follows.CHAT_WAITS else ""
-        resets, asked = ("" if one is None else one for one in (error.resets, task.submitted_at))
-        pauses = [FIRST_TRY_SECONDS, LONGEST_PAUSE_SECONDS, LONGEST_WAIT_SECONDS, LONGEST_OWN_WAIT_SECONDS]
-        how = [who, time.time(), resets, error.why, asked, finished.session_was, *pauses]
-        how += [SAME_TROUBLE_SECONDS, task.task_id]
-        return bool(await self._run("postpone", names, [claim.token, claim.lock, *how]))
+        how = {
+            "task": task.task_id,
+            "all": error.follows is Follows.ALL_WAIT,
+            "why": error.why,
+            "resets": error.resets,
+            "asked": task.submitted_at,
+            "session": finished.session_was,
+            "now": time.time(),
+            **PAUSES,
+        }
+        return bool(await self._run("postpone", names, [claim.token, claim.lock, dumps(how)]))
+
+    async def edits_of(self, task: Task) -> list[Task]:
+        """New texts of a claimed question that wait in the queue, the newest last: they came while it was in flight before, and it was put back."""
+        waiting: list[bytes] = await self._run("queued", [keys.TASKS], [0, FARTHEST_EDIT, MOST_TASK_BYTES])
+        found = []
+        for raw in waiting:
+            with suppress(RecordRefused):
+                if task.task_id.encode() in raw and (edit := Task.parse(raw)).edited and edit.corrects == task.task_id:
+                    found.append(edit)
+        return found
 
     async def _past_existing(self, script: str, names: list[str], arguments: list[Any], task_id: str) -> int:
         """Run a script that writes a result; an existing one is judged first."""

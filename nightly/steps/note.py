@@ -46,6 +46,14 @@ def _order(note: Chunk) -> tuple[float, tuple[str, bool, int]]:
 
 def _ask(night: Night, texts: ModelTexts, written: dict[str, list[Chunk]]) -> dict[str, Any]:
     """Collect the notes that are known, and request the others from the newest turns on, until the time is used up. `again`: chats that lack some."""
+
+    def keep(window: Window, answer: str) -> None:
+        """Its notes; where there are none, those that it had before it went on."""
+        while not (found := notes_of(answer, window)) and len(window.turns) > 1:
+            window = Window(window.chat_id, window.turns[:-1])
+            answer = texts.known(window.chat_id, window.turn_ids, window.prompt(zone)) or ""
+        written.setdefault(window.chat_id, []).extend(found)
+
     zone, windows, missing = night.settings.timezone, 0, list[Window]()
     for window in windows_of(chunk for _, chunks in ChunkFolder(night.output("chunk")) for chunk, _ in chunks):
         windows += 1
@@ -53,22 +61,23 @@ def _ask(night: Night, texts: ModelTexts, written: dict[str, list[Chunk]]) -> di
         if known is None:
             missing.append(window)
         else:
-            written.setdefault(window.chat_id, []).extend(notes_of(known, window))
+            texts.reused += 1
+            keep(window, known)
     missing.sort(key=lambda window: -window.turns[-1][0].started_at)
     erases = bool(night.result("archive").get("erased", {}).get("segments"))
-    postponed, again = 0, set[str]()
+    postponed, again, chats = 0, set[str](), dict[str, str]()
     for window in night.report.track(missing, len(missing), "note"):
+        answer = None
         if erases or texts.out_of_time:
             postponed += 1
             again.add(window.chat_id)
-            continue
-        name = f"{window.chat_id} {window.turn_ids[0]}"
-        answer = texts.write(name, window.chat_id, window.turn_ids, window.prompt(zone), window.turn_ids)
-        if answer is None:
-            again.add(window.chat_id)
         else:
-            written.setdefault(window.chat_id, []).extend(notes_of(answer, window))
+            name = f"{window.chat_id} {window.turn_ids[0]}"
+            chats[name] = window.chat_id
+            answer = texts.write(name, window.chat_id, window.turn_ids, window.prompt(zone), window.turn_ids)
+        keep(window, answer or "")
     texts.archive()
+    again.update(chats[name] for name in texts.failed)
     result = texts.result() | {"windows": windows, "postponed": postponed, "again": sorted(again)}
     if postponed or texts.failed:
         result["model"] = None  # the next night requests the rest, even if nothing is new

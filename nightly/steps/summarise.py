@@ -54,10 +54,14 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         refuse_another_start(night, last)
         forgotten = last.forgotten_since(night.result("chunk").get("tombstones", {}))
         unusable = writer.unusable if writer else set[str]()
-        built = ChatParts(last, out, night.run, forgotten).build(
-            _rows(night, writer, counts, without),
-            lambda earlier: earlier.chat_id in unusable and BY_MODEL in (earlier.summary or ""),
-        )
+        said = night.result("archive")["ledger"]["chats"]
+
+        def stays(earlier: ChatRow) -> bool:
+            """What a model wrote, where its answers cannot be used, unless a message was edited since."""
+            edited = said.get(earlier.chat_id, {}).get("new_version")
+            return earlier.chat_id in unusable and not edited and BY_MODEL in (earlier.summary or "")
+
+        built = ChatParts(last, out, night.run, forgotten).build(_rows(night, writer, counts, without), stays)
         made = {
             **built,
             "summaries": len(ChunkFolder(night.output("chunk")).chats) - len(without),
@@ -142,13 +146,8 @@ def _counts(
 
 
 def _writer(night: Night) -> ModelTexts | None:
-    writer, said = night.settings.writer_of("summaries"), dict[str, str]()  # tonight's answers → their prompts
-
-    def unusable(answer: str, prompt: str) -> str | None:
-        same = said.setdefault(answer, prompt) != prompt
-        return refuse(answer, prompt) or ("the answer is the same as about another chat" if same else None)
-
-    return ModelTexts(night, "summarise", writer, OPTIONS, refuse=unusable) if writer else None
+    writer = night.settings.writer_of("summaries")
+    return ModelTexts(night, "summarise", writer, OPTIONS, refuse=refuse) if writer else None
 
 
 def _extract(chunks: list[Chunk], zone: ZoneInfo) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from nightly.archive.segments import ArchivedTexts, WrittenText, read_texts, write_texts
+from nightly.archive.segments import ArchivedTexts, WrittenText, read_texts, sayings_of, write_texts
 from nightly.night.folder import CACHE, Night, damaged_removed, open_cache
 from nightly.writing.writers import NightWriter, open_writer
 from shared.errors import EmbeddingError
@@ -64,7 +64,7 @@ class ModelTexts:
         """`refuse` says what is wrong with an answer to a prompt, or None; `schema`: the answer is JSON of this schema.
 
         `once`: another version of the model does not write the texts again, and an invalid answer is archived as an empty text, so that this
-        version of the model is not asked again.
+        version of the model is not asked again; unless most answers of a night are.
         """
         self._night, self._step, self._writer, self.model = night, step, writer, str(writer)
         self._options, self._refuse, self._schema, self._once = options, refuse, schema, once
@@ -73,6 +73,7 @@ class ModelTexts:
         self._new: list[WrittenText] = []
         self._gave_up: str | None = None
         self._usable = 0  # answers of tonight
+        self._said: dict[str, str] = {}  # tonight's answers → the chat
         self._failures_in_a_row = self.asked = self.reused = 0
         self.failed: dict[str, str] = {}
         self.refused: dict[str, str] = {}
@@ -101,7 +102,6 @@ class ModelTexts:
         found = self._archive.texts.get(self._key(chat_id, made_from, prompt))
         if found is None and self._once:
             found = self._archive.texts.get(self._key(chat_id, made_from, prompt, refused=True))
-        self.reused += found is not None
         return found.text if found else None
 
     def write(
@@ -109,11 +109,12 @@ class ModelTexts:
     ) -> str | None:
         """The model's text; None if there is none (`failed` says why, by `name`). `turns`: those that it is made from; none: the whole chat."""
         if (found := self.known(chat_id, made_from, prompt)) is not None:
+            self.reused += 1
             return found
         key = self._key(chat_id, made_from, prompt)
         text = self._cache.get(key)
         if text is None:
-            answer = self._asked(name, prompt)
+            answer = self._asked(name, chat_id, prompt)
             if answer is None:
                 return None
             if name in self.refused:
@@ -129,7 +130,7 @@ class ModelTexts:
         made = [chat_id, list(made_from), prompt, self.model, version, sorted(self._options.items())]
         return f"sha256:{hashlib.sha256(orjson.dumps(made)).hexdigest()}"
 
-    def _asked(self, name: str, prompt: str) -> str | None:
+    def _asked(self, name: str, chat_id: str, prompt: str) -> str | None:
         if self._server is None or self._gave_up:
             self.failed[name] = self._gave_up or ""
             if self.unusable or self.refused:
@@ -141,11 +142,11 @@ class ModelTexts:
         answer, unusable, reason = "", None, None
         try:
             answer = well_formed(self._server.chat(self._writer.model, prompt, self._options, ATTEMPTS, self._schema))
-            reason = unusable = self._refuse(answer, prompt)
+            reason = unusable = self._refuse(answer, prompt) or self._repeated(answer, chat_id)
         except EmbeddingError as error:
             reason = getattr(error, "reason", str(error))
         self.asked += 1
-        self._usable += reason is None
+        self._usable += reason is None and bool(sayings_of(answer))
         # a few chats of which it says nothing usable, each night again, are no reason not to ask about the others
         few = unusable is not None and (self._once or len(self.unusable) < self._usable)
         self._count(reason, few)
@@ -158,13 +159,23 @@ class ModelTexts:
             self.failed[name] = reason
         return answer if reason is None else None
 
+    def _repeated(self, answer: str, chat_id: str) -> str | None:
+        """One that says nothing may be given of many chats."""
+        same = self._said.setdefault(answer, chat_id) != chat_id and sayings_of(answer)
+        return "the answer is the same as about another chat" if same else None
+
     def _count(self, reason: str | None, few: bool) -> None:
         self._failures_in_a_row = 0 if reason is None else self._failures_in_a_row + 1
         if self._failures_in_a_row >= FAILURES_IN_A_ROW and not few:
             self._gave_up = f"{FAILURES_IN_A_ROW} failures in a row before it, the last one: {reason}"
 
     def archive(self) -> None:
-        """Tonight's texts into the archive, in one file."""
+        """Tonight's texts into the archive, in one file; but no refusal of a night in which most answers say nothing."""
+        if len(self.refused) >= FAILURES_IN_A_ROW * max(1, self._usable):
+            last = list(self.refused.values())[-1]
+            self._gave_up = f"{len(self.refused)} of {self.asked} answers could not be used, the last one: {last}"
+            self.failed, self.refused = self.failed | self.refused, {}
+            self._new = [text for text in self._new if text.text]
         if self._new:
             write_texts(self._night.archive_dir, self._night.run, self._new)
             crash_point(f"{self._step}:texts-archived")

@@ -7,6 +7,7 @@ others are known by the hash of their prompt.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Annotated
@@ -16,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import from_json
 
 from nightly.writing.model_texts import prompt_of
+from nightly.writing.summary_answer import has_none_of
 from shared.ranking.question import WEIGHTS, query_words
 from shared.text.format import date_text, one_line, shorten, storable
 from shared.turns.chunk import Chunk
@@ -93,6 +95,10 @@ def _line(turn: list[Chunk], zone: ZoneInfo) -> str:
 # ── The answer.
 
 
+#: A line of the prompt: who, and what.
+_MESSAGE = re.compile(r"^\[\d+\] \S+ (.+)$", re.MULTILINE)
+#: From so many characters on something was said that is worth a note.
+TELLS_CHARACTERS = 2000
 #: Of one turn, so that no turn is found by everything; and of one note.
 MOST_FACTS, MOST_QUESTIONS, NOTE_CHARACTERS = 8, 3, 300
 
@@ -113,14 +119,18 @@ class NotesAnswer(BaseModel):
     notes: Annotated[list[TurnNotes], Field(max_length=200)]
 
 
-def refuse(answer: str, _: str = "") -> str | None:
-    """What is wrong with an answer; one without notes is right, one that only repeats the "…" of the example is not."""
+def refuse(answer: str, prompt: str = "") -> str | None:
+    """What is wrong with an answer; one without notes is right where little was said, one that only repeats the "…" of the example is not."""
     try:
         notes = _read(answer).notes
     except ValueError:
         return "the answer is not the JSON that was asked for"
     texts = [text for said in notes for text in (*said.facts, *said.questions)]
-    return "no note of the answer has a word" if texts and not any(map(query_words, texts)) else None
+    said = "\n".join(_MESSAGE.findall(prompt))
+    if not any(map(query_words, texts)) and (texts or len(said) >= TELLS_CHARACTERS):
+        return "no note of the answer has a word"
+    missing = has_none_of(said, "\n".join(texts))
+    return "the answer has none of the names, numbers and links of the messages" if missing else None
 
 
 def _read(answer: str) -> NotesAnswer:

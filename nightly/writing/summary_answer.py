@@ -121,8 +121,7 @@ class WhatWasRead:
         said = "\n".join(words for some in self._said.values() for _, words in some)
         if len(text) < len(said) * LEAST_SHARE:
             return "the answer is too short to say anything of the chat"
-        wanted = facts(said)
-        missing = len(wanted) >= FACTS and not wanted & present_in(text)
+        missing = has_none_of(said, text)
         return "the answer has none of the names, numbers and links of the chat" if missing else None
 
     def _misquotes(self, line: str) -> bool:
@@ -170,6 +169,12 @@ def put_back(chosen: Sequence[Sentence], written: str, characters: int) -> tuple
 def facts(text: str) -> set[str]:
     """Links as they are; numbers, dates and names without regard to case."""
     return _links(text) | _numbers(text) | _names(text)
+
+
+def has_none_of(said: str, text: str) -> bool:
+    """Whether a text about what was said, with so many such words, has not one of them."""
+    wanted = facts(said)
+    return len(wanted) >= FACTS and not wanted & present_in(text)
 
 
 def present_in(text: str) -> set[str]:

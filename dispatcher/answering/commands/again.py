@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from dispatcher.answering.commands.command import ChatCommand, CommandReply, read_command
+from dispatcher.answering.commands.command import CommandReply, read_command
 from dispatcher.answering.commands.explanation import why_text
 from dispatcher.answering.retry import keep_trying
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.queue.chats import ChatRecords
+from dispatcher.queue.tasks import TaskQueue
 from shared.text.translations import later, tr
 from shared.turns.media import HEARD
 from shared.turns.records import CORRECTED, Task, Turn
@@ -52,9 +53,8 @@ class RetryCommand:
     def __init__(self, records: ChatRecords, day: DayMemory) -> None:
         self._records, self._day = records, day
 
-    async def question(self, task: Task, command: ChatCommand) -> Task | CommandReply:
+    async def question(self, task: Task, named: str) -> Task | CommandReply:
         """The task with the message to be asked again, or why there is none. A forgotten message is not asked again."""
-        named = command.text
         if named and not TASK_ID.match(named):
             return CommandReply(tr(RETRY_USAGE))
         if not named:
@@ -71,27 +71,37 @@ class RetryCommand:
 
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:  # noqa: ARG002
         """Only for a command that cannot become a question."""
-        asked = await self.question(task, ChatCommand("retry", text))
+        asked = await self.question(task, text)
         return asked if isinstance(asked, CommandReply) else CommandReply(tr(RETRY_USAGE))
 
 
 class EditedMessages:
-    """The new text of a message that was taken before: its turn is written anew, under its id. One per dispatcher."""
+    """The new text of a message that was taken before: its turn is written anew, under its id; or it is asked, if it waits. One per dispatcher."""
 
-    def __init__(self, records: ChatRecords, day: DayMemory) -> None:
-        self._records, self._day = records, day
+    def __init__(self, queue: TaskQueue, records: ChatRecords, day: DayMemory) -> None:
+        self._queue, self._records, self._day = queue, records, day
+
+    async def question(self, task: Task, _: str) -> Task | None:
+        """A question with its newest text; None for an edit itself."""
+        edits = [] if task.edited else await keep_trying(lambda: self._queue.edits_of(task))
+        newest = [edit for edit in edits if _replaces(edit, task)][-1:]
+        return replace(task, message=newest[0].said) if newest else None
 
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:  # noqa: ARG002
         turn = await earlier_message(self._records, self._day, task.chat_id, task.corrects or "")
-        if turn is None or turn.user_id != task.user_id or read_command(task.message):
-            return CommandReply(tr(TOO_LATE), error=True)
-        if any(one.kind in HEARD for one in turn.media):  # its words are what was heard
+        if turn is None or not _replaces(task, turn):
             return CommandReply(tr(TOO_LATE), error=True)
         if turn.content == task.said:  # the question waited, and was asked with this text
             return CommandReply(tr(NOTED))
         again = () if task.in_group else keyboard(row_of((tr("Retry"), f"/retry {turn.task_id}")))
         corrected = replace(turn, content=task.said, extra=turn.extra | {CORRECTED: True})
         return CommandReply(tr(NOTED), buttons=again, corrected=corrected)
+
+
+def _replaces(edit: Task, said: Task | Turn) -> bool:
+    """Whether an edit may change what was said: not a recording, whose words are what was heard."""
+    heard = any(one.kind in HEARD for one in said.media)
+    return said.user_id == edit.user_id and not heard and not read_command(edit.message)
 
 
 async def earlier_message(records: ChatRecords, day: DayMemory, chat_id: str, task_id: str) -> Turn | None:

@@ -58,38 +58,41 @@ def read_command(message: str) -> ChatCommand | None:
 
 log = structlog.get_logger()
 
-#: What is done with the new text of a message that was edited; nobody can write this name.
-EDITED = ""
 UNAVAILABLE = later("Sorry, my memory is not available at the moment. Please try again later.")
 
 
 class CommandRegistry:
-    """One per dispatcher. Their names are those of `dispatcher_commands` (dispatcher/queue/chat_commands.py), by which the bot passes them on."""
+    """One per dispatcher: commands by their names, which are those of `dispatcher_commands` (dispatcher/queue/chat_commands.py), by which the bot
+    passes them on; and what is done with edited messages."""
 
-    def __init__(self, *handlers: Mapping[str, Handler]) -> None:
+    def __init__(self, edited: Handler, *handlers: Mapping[str, Handler]) -> None:
+        self._edited = edited
         self._handlers = {name: one for some in handlers for name, one in some.items()}
 
-    def of(self, task: Task) -> ChatCommand | None:
-        """The command of a message, if it is one of ours (EDITED for an edited one); a forwarded or scheduled command does not count."""
+    def of(self, task: Task) -> tuple[Handler, str] | None:
+        """What carries out a message, and its text; None for a question. A forwarded or scheduled command does not count."""
         if task.edited:
-            return ChatCommand(EDITED)
+            return self._edited, ""
         if task.origin.forward or task.media or task.scheduled:
             return None
         command = read_command(task.message)
-        return command if command and command.name in self._handlers else None
+        return (self._handlers[command.name], command.text) if command and command.name in self._handlers else None
 
-    async def question(self, task: Task, command: ChatCommand) -> Task | None:
-        """The task with the earlier message that `/retry` asks again; None for any other command, and where there is no such message."""
+    async def question(self, task: Task) -> Task | None:
+        """What Claude is asked: a question with its newest text, or the earlier message of `/retry`; None for any other command, and where there is
+        no such message."""
+        handler, text = self.of(task) or (self._edited, "")
         with suppress(HmemError):  # the command apologises
-            if ask := getattr(self._handlers[command.name], "question", None):
-                found = await ask(task, command)
+            if ask := getattr(handler, "question", None):
+                found = await ask(task, text)
                 return found if isinstance(found, Task) else None
         return None
 
-    async def reply_to(self, task: Task, command: ChatCommand, now: float) -> CommandReply:
+    async def reply_to(self, task: Task, command: tuple[Handler, str], now: float) -> CommandReply:
         """Never fails: a store that cannot be reached is answered with an apology."""
+        handler, text = command
         try:
-            return await self._handlers[command.name].reply_to(task, command.text, now)
+            return await handler.reply_to(task, text, now)
         except HmemError as error:
-            log.error("a command could not be carried out", command=command.name, reason=str(error))
+            log.error("a command could not be carried out", command=type(handler).__name__, reason=str(error))
             return CommandReply(tr(UNAVAILABLE), error=True)

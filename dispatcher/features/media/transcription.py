@@ -174,10 +174,11 @@ def _text(status: int, body: bytes) -> str:
 
 
 class LocalWhisper:
-    """faster-whisper in a child process: it needs seconds and much memory, which are given back, and it may crash by itself."""
+    """faster-whisper in a child process: it needs seconds and much memory, which are given back, and it may crash by itself. One at a time: with the
+    readers of documents it fits into the memory of the dispatcher's unit."""
 
     def __init__(self, settings: MediaSettings) -> None:
-        self._model = settings.transcribe_model or ""
+        self._model, self._free = settings.transcribe_model or "", asyncio.Lock()
 
     async def text_of(self, _: Media, content: bytes, spoken: Spoken, /) -> str:
         child = "dispatcher.features.media.whisper_child"
@@ -185,7 +186,8 @@ class LocalWhisper:
         environment, root = {name: os.environ[name] for name in PASSED if name in os.environ}, Path(__file__).parents[3]
         limits: dict[str, Any] = {"seconds": MOST_SECONDS, "most_bytes": ANSWER_BYTES}
         try:
-            ended = await run(command, content, directory=root, environment=environment, **limits)
+            async with self._free:
+                ended = await run(command, content, directory=root, environment=environment, **limits)
             said = json.loads(ended.output or b"{}")
         except TimeoutError:
             raise

@@ -1,15 +1,25 @@
 """The child process of LocalWhisper: `python -m … MODEL NAMED LIKELY`, a recording on stdin, `{"text"}` or `{"error", "reason"}` on stdout.
 
 NAMED is the language that is spoken, LIKELY the one where the model itself is not sure; both may be empty.
+
+It may take half of the memory of the dispatcher's unit, and is the first to be ended when memory runs out.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import os
+import resource
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+from dispatcher.claude.landlock import give_way
+
+#: Seconds of CPU time that each core may give: more than the time limit of the parent, which may have died.
+CPU_SECONDS = 400
 #: Least probability of a language that the model has detected.
 SURE = 0.5
 
@@ -17,6 +27,7 @@ SURE = 0.5
 def main() -> None:
     model_name, named, likely = sys.argv[1:]
     content = sys.stdin.buffer.read()
+    bound()
     try:
         from faster_whisper import WhisperModel  # type: ignore[import-not-found,unused-ignore]
     except ImportError as error:
@@ -34,6 +45,24 @@ def main() -> None:
         _say(text=" ".join(segment.text.strip() for segment in segments))
     except Exception as error:  # noqa: BLE001 - what is no recording
         _say(error="recording", reason=f"{type(error).__name__}: {error}"[:500])
+
+
+def bound() -> None:
+    """Limits that hold for the rest of this process."""
+    give_way(os.getpid())
+    memory, seconds = memory_of_unit() // 2, CPU_SECONDS * (os.cpu_count() or 1)
+    for what, most in ((resource.RLIMIT_DATA, memory), (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_CORE, 0)):
+        with suppress(ValueError, OSError):  # a lower one is set already
+            resource.setrlimit(what, (most, most))
+
+
+def memory_of_unit() -> int:
+    """Bytes: MemoryMax of the unit or container, or all that this machine has."""
+    most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):  # no cgroup of version 2; no limit
+        own = Path("/proc/self/cgroup").read_text(encoding="ascii").rpartition("::")[2].strip()
+        most = min(most, int(Path(f"/sys/fs/cgroup{own}/memory.max").read_text(encoding="ascii")))
+    return most
 
 
 def _heard(model: Any, content: bytes, language: str) -> tuple[Any, Any]:

@@ -106,7 +106,7 @@ def check_writer(setup: Setup) -> Finding:
     if not records or not (why := records[-1].writer):
         return ok("The last night did not give up the model that writes (WRITER), or none is set.")
     sentence = f"The last night gave up the model that writes (WRITER): {shown(why, 300).rstrip('.')}."
-    fix = "Check its server, or set another model; summaries stay as they were or are picked sentences, and the next night asks again."
+    fix = "Check its server, or set another model; what it wrote before stays, or summaries are picked sentences, and the next night asks again."
     return problem(EmbeddingError.exit_code, sentence, fix)
 
 

@@ -20,13 +20,14 @@ from tests.support.world import STAND_IN, World
 
 #: A CLI that meets one trouble at each call (or the first at all, if it "lasts"), from a file, and is the stand-in when there are none left.
 TROUBLED = f"""#!{sys.executable}
-import json, os, pathlib, sys
+import json, os, pathlib, sys, time
 troubles = pathlib.Path(os.environ["TROUBLES"])
 left = json.loads(troubles.read_text())
 if "-p" not in sys.argv or not left:
     os.execv(sys.executable, [sys.executable, {str(STAND_IN)!r}, *sys.argv[1:]])
 if not left[0].get("lasts"):  # two calls at once read it
     troubles.write_text(json.dumps(left[1:]))
+time.sleep(left[0].get("seconds", 0))
 if "output" in left[0]:  # it has asked, so the session exists, and has the message
     sys.path.insert(0, {str(STAND_IN.parent)!r})
     import stand_in_claude
@@ -144,6 +145,13 @@ def sees(stage: Stage, chat: int, words: str) -> None:
     wait_until(lambda: words in str(stage.api.texts(chat)), lambda: f"{words!r} in {stage.api.texts(chat)}")
 
 
+def asked_in(world: World, chat: str) -> str:
+    """What Claude was asked in the chat's session."""
+    session: Any = world.redis.get(f"hcli:session:{chat}")
+    (kept,) = world.root.rglob(f"{session.decode()}.jsonl")
+    return kept.read_text()
+
+
 def all_wait(world: World, questions: int) -> bool:
     """So many are in the queue, and nobody holds one."""
     return world.redis.llen("hcli:tasks") == questions and not world.redis.hlen("hcli:mem:busy")
@@ -208,6 +216,36 @@ def test_a_limit_is_waited_for_until_its_hour_and_who_waits_may_cancel(stage: St
     assert "over my usage limit" in answer_of(world, "old", **long), "twelve hours are enough"
 
 
+def test_a_question_that_waits_is_asked_as_it_was_edited_and_in_the_conversation_that_was_begun_meanwhile(
+    stage: Stage,
+) -> None:
+    """Edited while Claude was asked in vain, so the new text came after it into the queue."""
+    world, chat = stage.world, stage.new_chat()
+    stage.bot()
+    world.start_dispatcher()
+    stage.api.say(chat, "My boat is called Pelican.")
+    sees(stage, chat, "stand-in")
+    trouble(world, ENDED | {"seconds": 3})
+    stage.api.say(chat, "What does the boiler show?")
+    asked = stage.api.newest(chat)
+    wait_for(lambda: stage.redis.hlen("hcli:mem:busy"), "Claude to be asked")
+    for text in ("What does the oven show?", "What does the radio show?"):
+        stage.api.edit(chat, asked, text)
+    wait_for(lambda: all_wait(world, 2) and held(world), "question and edit to wait")
+    stage.api.say(chat, "/new")
+    sees(stage, chat, "I started a new conversation")
+    trouble(world)
+    try_now(world)
+    stage.quiet()
+    turns = [json.loads(raw) for raw in stage.redis.lrange(f"hcli:session_history:{chat}", 0, -1)]
+    question, answered = (one["content"] for one in turns)
+    assert question == "What does the radio show?"
+    assert "Pelican" not in answered
+    assert "radio" in asked_in(world, str(chat))
+    assert "boiler" not in asked_in(world, str(chat))
+    assert sum("I remember the new text" in text for text in stage.api.texts(chat)) == 1
+
+
 def awaited(world: World, task: str) -> None:
     world.redis.hset("hcli:mem:bot:waiting:main", task, "a bot of ours")
 
@@ -237,10 +275,8 @@ def test_a_service_that_is_overloaded_holds_one_chat_only(troubled: World) -> No
         wait_for(lambda: troubled.redis.exists("hcli:results:t1"), "the answer")
         assert not troubled.redis.exists("hcli:mem:holds")
         assert b"My boat is called Pelican." in (troubled.redis.get("hcli:results:t1") or b"")
-        last: Any = troubled.redis.get("hcli:session:9912")
-        assert last != session
-        (kept,) = troubled.root.rglob(f"{last.decode()}.jsonl")
-        assert kept.read_text().count("question 1") == 1, "what failed is in other sessions"
+        assert troubled.redis.get("hcli:session:9912") != session
+        assert asked_in(troubled, "9912").count("question 1") == 1, "what failed is in other sessions"
     finally:
         dispatcher.stop(signal.SIGTERM)
 

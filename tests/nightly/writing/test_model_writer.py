@@ -198,6 +198,9 @@ def test_of_an_answer_that_was_cut_off_only_whole_lines_count(written: World, ol
     (night,) = written.night()
     assert night["without_model"] == {EMPTY: 2}
     assert "- The boiler was repaired.\n" in summary(written), "what was written before stays"
+    written.say("t1", "The boiler stopped and its display shows F29 since Thursday.", timestamp=1_707_500_000.0)
+    written.night()
+    assert ("F29" in summary(written), "repaired" in summary(written)) == (True, False), "a message was edited"
 
 
 def test_a_model_that_says_the_same_of_every_chat_changes_no_summary_and_is_an_alarm(

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from dispatcher.health.checks.night import check_writer
+from dispatcher.health.findings import Setup
 from nightly.archive.segments import read_texts
 from nightly.index.vector_cache import NOTES, forget
 from nightly.writing.notes import MOST_FACTS, NOTE_CHARACTERS, Window, notes_of, refuse
@@ -176,6 +178,29 @@ def test_an_invalid_answer_is_not_requested_again_from_this_version_of_the_model
     noted.night()
     assert len(ollama.asked()) == 6, "the new turn, and what the earlier version could not do; not what is written"
     assert found(noted, "when was the heating out of order?")[0] == "t2:user"
+
+
+def test_a_model_that_says_nothing_or_the_same_of_every_chat_takes_no_note_away_and_is_an_alarm(
+    noted: World, ollama: OllamaApi
+) -> None:
+    noted.night()
+    setup = Setup(noted.settings(), noted.redis)
+    names, table = [f"N{letter}" for letter in "abcdefghijk"], "At the table sat {people}."
+    fact = '{"notes": [{"message": 1, "facts": ["Somebody sat down."]}]}'
+    rounds = [(60.0, '{"notes": []}', 11, "5 of 5"), (120.0, fact, 11, "5 of 5"), (5 * DAY, fact, 2, "9 of 10")]
+    for later, answer, people, unusable in rounds:
+        for place, chat in enumerate(("9912", "77", "79", "80", "81")):  # the last is asked about first
+            said = table.format(people=", ".join(f"{name}{chat}" for name in names[:people]))
+            noted.say(f"{chat}-{later:.0f}", said, chat_id=chat, timestamp=MORNING + later + place)
+        ollama.chat_with, ollama.chat_reply = lambda _: None, answer
+        noted.night()
+        assert found(noted, "What is the occupation of Noor?") == ["t1:user"]
+        assert found(noted, "which bird was seen in Hamburg?", "77")[0] == "t4:user"
+        alarm = check_writer(setup)
+        assert (alarm.state, f"{unusable} answers could not" in alarm.sentence) == ("problem", True), alarm
+    ollama.chat_with = lambda prompt: fact.replace("Somebody", ", ".join(re.findall(r"N\w+", prompt)))
+    (night,) = noted.night()
+    assert (night["without_notes"], check_writer(setup).state) == ({}, "ok"), "the next night asks again"
 
 
 def test_a_killed_night_does_not_request_again(noted: World, ollama: OllamaApi) -> None:

@@ -57,9 +57,10 @@ def claim(*before: str) -> ScriptRun:
     return of_dispatcher("queue/claim", *given, before=before)
 
 
-def postpone(*before: str, resets: str = "") -> ScriptRun:
-    given = ("w:1", CHAT, "", 50, resets, "why", 40, "s1", 60, 600, 9000, 900, 900, TASK)
-    return of_dispatcher("queue/postpone", *given, before=(BUSY, *before))
+def postpone(*before: str, resets: int | None = None) -> ScriptRun:
+    times = {"now": 50, "asked": 40, "first": 60, "pause": 600, "most": 9000, "most_own": 900, "same": 900}
+    how = {"task": TASK, "all": True, "why": "why", "resets": resets, "session": "s1", **times}
+    return of_dispatcher("queue/postpone", "w:1", CHAT, how, before=(BUSY, *before))
 
 
 def bury(*before: str, result: str = "apology") -> ScriptRun:
@@ -116,7 +117,7 @@ RUNS = [
     postpone(),
     postpone(IN_FLIGHT, AWAITED, "SET hcli:session:9912 s1", "HSET hcli:mem:holds '' '{\"since\": 9, \"next\": 40}'"),
     postpone(IN_FLIGHT, "SET hcli:mem:cancel:t1 1"),
-    postpone(IN_FLIGHT, AWAITED, resets="9999"),
+    postpone(IN_FLIGHT, AWAITED, resets=9999),
     begin(),
     begin("SET hcli:mem:done:t1 d", "SET hcli:mem:attempts:t1 1", "SET hcli:mem:forgotten m"),
     begin("SET hcli:mem:cancel:t1 1", "SET hcli:results:t1 old", "SET hcli:memory:t1:user q"),

@@ -19,8 +19,8 @@ from typing import NoReturn
 
 from dispatcher.features.media.documents.readers import NotConverted, TimeUp, read
 
-#: Memory that this process may have for itself: as many as are read at once (AT_ONCE), beside the dispatcher, fit into its unit's MemoryMax. Its
-#: address space, most of which the libraries for office files take. Bytes.
+#: Memory that this process may have for itself: it and a transcript (whisper_child.py), one of each at a time, fit into the MemoryMax of the
+#: dispatcher's unit beside it. Its address space, most of which the libraries for office files take. Bytes.
 MEMORY_BYTES, ADDRESS_BYTES = 1 << 30, 3 << 30
 #: Seconds of CPU time beyond the time limit, for a library that lets no signal in.
 CPU_SLACK_SECONDS = 5

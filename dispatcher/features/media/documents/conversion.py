@@ -34,8 +34,6 @@ log = structlog.get_logger()
 READ_SECONDS, START_SECONDS = 30, 10
 #: Largest document in bytes, largest PDF in pages, and how much of a document's text Claude is given, in characters.
 MOST_BYTES, MOST_PAGES, MOST_CHARACTERS = 10_000_000, 100, 100_000
-#: Documents that are read at the same time.
-AT_ONCE = 2
 #: The child prints no more: the text, as JSON escapes it.
 OUTPUT_BYTES = 64 << 20
 #: An address space of its own for each: no home, no temporary files.
@@ -98,7 +96,7 @@ class DocumentReader:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._walls: Walls | None = None
-        self._free = asyncio.Semaphore(AT_ONCE)
+        self._free = asyncio.Lock()
 
     async def read(self, content: bytes) -> Document:
         """NotRead with a sentence."""

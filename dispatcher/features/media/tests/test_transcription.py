@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dispatcher.features.media import NotRead, transcription
+from dispatcher.features.media import NotRead, transcription, whisper_child
 from dispatcher.features.media.settings import MediaSettings
 from dispatcher.features.media.transcription import Spoken, Transcriber
 from shared.errors import SettingsError
 from shared.turns.media import Media
 from tests.servers.files.transcription_api import TranscriptionApi
-from tests.support.world import World
+from tests.support.world import REPOSITORY, World
 
 OGG = b"OggS" + bytes(range(256)) * 20
 VOICE = Media("voice", "0" * 64, len(OGG), "audio/ogg", seconds=7)
@@ -92,3 +96,46 @@ def test_faster_whisper_without_package_or_model_is_a_sentence(light: World, mon
         assert "scripts/setup --with transcribe" in sentence
     else:
         assert "/no/such/model" in sentence
+
+
+#: Stands for this Python: says when it began and ended.
+_SLOW = """#!{python}
+import pathlib, time
+for word in ("begun", "ended"):
+    with pathlib.Path({said!r}).open("a") as said:
+        said.write(word + " ")
+    time.sleep(0.3)
+print('{{"text": "words"}}')
+"""
+#: Wants more memory than its limit, and says how soon the kernel would end it.
+_BOUND = """
+import pathlib, sys
+from dispatcher.features.media import whisper_child
+whisper_child.memory_of_unit = lambda: 2 << 30
+whisper_child.bound()
+print(pathlib.Path("/proc/self/oom_score_adj").read_text())
+try:
+    bytearray(1 << 30)
+except MemoryError:
+    print("no")
+"""
+
+
+def test_faster_whisper_takes_half_of_the_units_memory_at_most_and_one_recording_at_a_time(
+    light: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound = subprocess.run([sys.executable, "-c", _BOUND], capture_output=True, text=True, cwd=REPOSITORY, check=True)
+    before = int(Path("/proc/self/oom_score_adj").read_text())
+    assert bound.stdout.split() == [str(min(1000, before + 500)), "no"]
+    assert 0 < whisper_child.memory_of_unit() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    python, said = tmp_path / "python", tmp_path / "said"
+    python.write_text(_SLOW.format(python=sys.executable, said=str(said)))
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    transcriber = Transcriber(light.settings(transcribe_model="small").of(MediaSettings))
+
+    async def both() -> list[str]:
+        return await asyncio.gather(*(transcriber.text_of(VOICE, OGG, UNKNOWN) for _ in range(2)))
+
+    assert asyncio.run(both()) == ["words", "words"]
+    assert said.read_text().split() == ["begun", "ended"] * 2

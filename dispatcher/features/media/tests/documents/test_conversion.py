@@ -124,13 +124,12 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 
 
 def test_a_sheet_of_two_corners_takes_its_share_of_memory_and_no_more(reader: DocumentReader) -> None:
-    """All readers at once fit into the memory of the dispatcher's unit."""
     bomb = documents.xlsx_of_two_corners()
     assert "needs too much memory" in refused(reader, bomb)
     done = subprocess.run([sys.executable, "-c", _PEAK], input=bomb, capture_output=True, cwd=REPOSITORY, check=True)
     unit = (REPOSITORY / "dispatcher/installation/units/hmem-dispatcher.service").read_text()
     most = int(re.findall(r"MemoryMax=(\d+)G", unit)[0]) << 20
-    assert int(done.stdout) * conversion.AT_ONCE < most * 3 / 4
+    assert int(done.stdout) < most / 4, "a transcript may have half of it (whisper_child.py)"
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(reader: DocumentReader) -> None:
