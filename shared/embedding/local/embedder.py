@@ -12,6 +12,7 @@ statement: with these, 78 % of ten languages' questions in other words find thei
 from __future__ import annotations
 
 import os
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -208,8 +209,13 @@ class LocalEmbedder(OneByOne):
         return vector / np.float32(np.linalg.norm(vector))
 
 
+#: Release and day open theirs at the same time.
+_opening = threading.Lock()
+
+
 def open_embedder(model: KnownModel, _: Settings) -> LocalEmbedder:
-    return _shared(model)
+    with _opening:
+        return _shared(model)
 
 
 @cache

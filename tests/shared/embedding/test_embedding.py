@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 
 from shared.config.settings import load_settings
 from shared.embedding.known_models import MINILM
+from shared.embedding.local import embedder as local
 from shared.embedding.local.embedder import LocalEmbedder
 from shared.embedding.models import EmbeddingIdentity
 from shared.embedding.open import open_embedder
@@ -105,6 +108,21 @@ def test_the_settings_name_the_embedder() -> None:
         open_embedder(load_settings(embedder="local", embed_model="bge-m3"))
     with pytest.raises(SettingsError, match="EMBED_MODEL=gpt-4 is not a known"):
         open_embedder(load_settings(embedder="ollama", embed_model="gpt-4"))
+
+
+def test_release_and_day_that_open_the_model_at_once_share_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two would take 27 MB more."""
+
+    def opened_slowly(_: object) -> object:
+        time.sleep(0.2)
+        return object()
+
+    local._shared.cache_clear()
+    monkeypatch.setattr(local, "LocalEmbedder", opened_slowly)
+    with ThreadPoolExecutor(2) as threads:
+        opened = list(threads.map(lambda _: local.open_embedder(MINILM, load_settings()), range(2)))
+    local._shared.cache_clear()
+    assert opened[0] is opened[1]
 
 
 def test_the_local_model_calls_nobody(tmp_path: Path) -> None:
