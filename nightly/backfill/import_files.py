@@ -288,10 +288,9 @@ def lines(report: dict[str, Any], zone: ZoneInfo, *, dry: bool = False) -> list[
     return [*text, "Nothing was written."] if dry else text
 
 
-def nothing_read(report: dict[str, Any]) -> InvalidInput | None:
-    """The error for an import of which nothing could be read."""
-    if report["found"] or report["other_records"] or report["left_out"]:
+def nothing_read(report: dict[str, Any], other: str) -> InvalidInput | None:
+    """The error for an import of which nothing could be read. `other`: which other format a file has, if one is recognised."""
+    if report["found"] or report["other_records"] or (report["left_out"] and not other):
         return None
-    return InvalidInput(
-        "Nothing in these files could be read, so nothing was imported. Check that they have this format."
-    )
+    advice = other or "Check that they have this format."
+    return InvalidInput(f"Nothing in these files could be read, so nothing was imported. {advice}")

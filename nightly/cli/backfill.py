@@ -205,9 +205,7 @@ def _import(
         print_json(report)
     else:
         typer.echo("\n".join(import_files.lines(report, settings.timezone, dry=dry_run)))
-    if other and not (report["found"] or report["other_records"]):
-        raise InvalidInput(f"As {form}, nothing in these files could be read, so nothing was imported. {other}")
-    if nothing := import_files.nothing_read(report):
+    if nothing := import_files.nothing_read(report, other):
         raise nothing
     _print_nights(report.get("nights", []), quiet=json)
 

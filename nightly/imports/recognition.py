@@ -12,10 +12,12 @@ from nightly.imports.candidates import BOM
 from nightly.imports.containers.members import Member
 from nightly.imports.containers.opening import Export, printable
 from nightly.imports.json_stream import JsonStream
+from shared.text.format import shorten
 from shared.turns.records import RecordRefused, loads_object
 
 #: Of each file, and files of an archive or a directory.
 _BEGINNING, _MOST_FILES = 1 << 16, 20
+_LONGEST_NAME = 80
 
 
 def beginnings(export: Export, members: list[Member]) -> Iterator[tuple[str, bytes]]:
@@ -24,7 +26,10 @@ def beginnings(export: Export, members: list[Member]) -> Iterator[tuple[str, byt
         with suppress(RecordRefused), closing(member.open()) as stream:
             content = io.BufferedReader(stream, _BEGINNING).read(_BEGINNING)
             holder = "a ZIP" if export.is_zip else "a directory"
-            yield "a file" if export.alone else f"{holder} with {printable(member.name)}", content.removeprefix(BOM)
+            yield (
+                "a file" if export.alone else f"{holder} with {printable(shorten(member.name, _LONGEST_NAME))}",
+                content.removeprefix(BOM),
+            )
 
 
 def outlines(export: Export, *patterns: str) -> Iterator[tuple[str, frozenset[str]]]:

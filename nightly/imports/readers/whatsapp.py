@@ -182,11 +182,13 @@ def _at_the_top(members: list[Member]) -> list[Member]:
 
 
 def _recognise(export: Export) -> str | None:
-    """By the first lines: one of them begins a message of somebody, or a notice ahead of it."""
+    """By the first lines: one of them begins a message, or a notice ahead of one. A name of capitals alone is a level of a log's: INFO, ERROR."""
     for where, content in beginnings(export, _texts_of(export)):
         heads = [head_of(line) for line in content.decode("utf-8", "replace").splitlines()[:_FIRST_LINES]]
         dated = [one for one in heads if isinstance(one, Head) and any(map(one.moment, ORDERS.values()))]
-        if any(one in dated for one in heads[:3]) and any(one.sender for one in dated):
+        if any(one in dated for one in heads[:3]) and any(
+            one.sender and not (one.sender.isascii() and one.sender.isupper()) for one in dated
+        ):
             return f"{where} whose lines begin with a date, a time and a name"
     return None
 

@@ -6,10 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from nightly.imports.readers.conversations import OTHER_BRANCH, OTHER_CONVERSATION
 from tests.nightly.imports.exports.builders import (
     NOON,
@@ -161,24 +157,3 @@ def test_a_file_that_was_cut_off_gives_what_is_whole(tmp_path: Path) -> None:
     reads = read("chatgpt", written(tmp_path / "c.json", whole[:-40]))
     assert said(reads) == [("user", "hello")]
     assert [why.partition(":")[0] for why in unread(reads)] == ["not JSON"]
-
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(
-        ["mapping", "id", "title", "message", "author", "role", "user", "content", "parts", "text", "create_time", "current_node", "parent",
-         "chat_messages", "uuid", "sender", "attachments", "content_type", "metadata",
-         "messages", "chats", "list", "type", "from_id", "date"]), inner, max_size=5),
-    max_leaves=25,
-)  # fmt: skip
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.lists(VALUES, max_size=3), st.sampled_from(["chatgpt", "claude", "telegram"]))
-def test_whatever_json_it_is_it_is_reported_and_nothing_fails(
-    tmp_path_factory: pytest.TempPathFactory, document: list[Any], source: str
-) -> None:
-    whole = {"messages": document} if source == "telegram" else document
-    path = written(tmp_path_factory.mktemp("any") / "c.json", json.dumps(whole).encode())
-    reads = read(source, path, bot="1")
-    assert all(one.candidate or one.left_out or one.unreadable or one.note for one in reads)

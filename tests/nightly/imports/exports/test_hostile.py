@@ -260,7 +260,7 @@ def test_a_value_of_a_wrong_type_anywhere_is_a_turn_or_a_reason(tmp_path: Path, 
         for wrong in others:
             path.write_text(as_file(name, with_value(document, place, wrong)), encoding="utf-8")
             with suppress(InvalidInput):
-                list(reading(source, path, bot="Helper"))
+                list(contract(source, path))
     path.write_text(as_file(name, document), encoding="utf-8")
     assert len(said(list(reading(source, path, bot="Helper")))) == 2
 

@@ -53,7 +53,7 @@ def test_nothing_else_is_any(tmp_path: Path) -> None:
         "conversations.json": json.dumps([{"title": "x", "messages": [{"id": 1}], "mapping": 3}]), "package.json": '{"name": "x", "type": "module"}',
         "deep.json": "[" * 60_000, "half.json": '{"messages": [{"id": 1, "text": "\\ud83d"', "data.json": '{"a": 1}', "main.jsonl": '{"a": 1}\n[2]',
         "README.md": "# Title\n- [link](https://x.y) to [[it\n- [ ] a task\n- [x] done", "notes.txt": "On 31/12/2023 at 23:59 - we met: it rained",
-        "a.log": "2026-02-09 12:00:00,123 INFO starting: now", "result.json": '{"results": [{"title": "x"}]}',
+        "a.log": "[2026-02-09 12:00:00] INFO: starting\n[2026-02-09 12:00:01] ERROR: ended", "result.json": '{"results": [{"title": "x"}]}',
         "utf16.txt": "31/12/2023, 10:00 - A: b".encode("utf-16"),
     }  # fmt: skip
     for name, content in others.items():
