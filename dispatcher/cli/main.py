@@ -37,6 +37,9 @@ COMMANDS = (
         "export", "dispatcher.cli.copies.chat_data", "Export all that is stored of one chat as readable files."
     ),
     CommandEntry(
+        "import", "dispatcher.cli.copies.imports", "Bring conversations from another program, or take them back."
+    ),
+    CommandEntry(
         "forget", "dispatcher.cli.copies.chat_data", "Erase a chat, turns or a text permanently, with a receipt."
     ),
     CommandEntry("restore", "dispatcher.cli.restore", "Bring everything back from a copy of the archive."),

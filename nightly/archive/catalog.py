@@ -80,9 +80,11 @@ def record_as_left(path: Path) -> None:
     write_atomic(path.with_name(LEFT), orjson.dumps(stat_of(path)))
 
 
-def archived_turns(night_dir: Path, chats: Collection[str]) -> Iterator[dict[str, Any]]:
-    """Every version of every turn (of these chats, if any are named), segment by segment: {turn_id, chat_id, timestamp, content, words, title, kept}.
-    And every event with words, as {turn_id, chat_id, timestamp, words, event: true}.
+def archived_turns(
+    night_dir: Path, chats: Collection[str], ids: Collection[str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Every version of every turn (of these chats, if any are named; of these ids), segment by segment: {turn_id, chat_id, timestamp, content, words,
+    title, kept}. And every event with words, as {turn_id, chat_id, timestamp, words, event: true}.
 
     `words` includes what the turn replies to; `kept`: [SHA-256, size] of each file that is kept.
     """
@@ -90,9 +92,9 @@ def archived_turns(night_dir: Path, chats: Collection[str]) -> Iterator[dict[str
     for _, name in archive_files(directory):
         for line in Segment(directory / name):
             if line["kind"] == "event":
-                yield from _words_of_event(line, chats)
+                yield from (one for one in _words_of_event(line, chats) if ids is None or one["turn_id"] in ids)
             turn = readable_turn(RawRecord.from_json(line)) if line["kind"] in ("turn", "quarantine") else None
-            if turn and (not chats or turn.chat_id in chats):
+            if turn and (not chats or turn.chat_id in chats) and (ids is None or turn.turn_id in ids):
                 yield {
                     "turn_id": turn.turn_id, "chat_id": turn.chat_id, "timestamp": turn.timestamp, "content": turn.content, "words": turn.words,
                     "title": turn.title, "kept": [[one.sha256, one.size] for one in turn.media if one.kept],

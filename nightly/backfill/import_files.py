@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, cast
 from zoneinfo import ZoneInfo
@@ -21,24 +22,24 @@ from nightly.archive.incoming.tombstones import imported, judge
 from nightly.archive.segments import RawRecord, parse_turn
 from nightly.imports.candidates import ReadCandidate, Wanted, files_of
 from nightly.imports.formats import Source, format_named
-from nightly.imports.import_filter import ImportCounts
+from nightly.imports.import_filter import ImportCounts, ImportVerdict
 from nightly.imports.staging import StagedImport, Staging, adopt, classify_by_file, open_filter, stage, staged_files
 from nightly.night.folder import RESULT, imports_dir, nights_dir
 from nightly.night.lease import connect
 from nightly.night.progress import Reporter
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, NightRunning
-from shared.text.format import date_text, shorten
+from shared.text.format import date_text, one_line, shorten
 from shared.text.times import given_moment
-from shared.turns.records import RecordRefused
+from shared.turns.records import RecordRefused, Turn
 from shared.wire import keys
 
 #: Unreadable places that are shown; those that `--json` has, which are in memory.
 SHOWN_PLACES, KEPT_PLACES = 20, 10_000
 #: Notes that are kept: a few for each file.
 KEPT_NOTES = 1_000
-#: Chats that are shown.
-SHOWN_CHATS = 20
+#: Chats that are shown, conversations, and characters of their first and last words.
+SHOWN_CHATS, SHOWN_CONVERSATIONS, SHOWN_CHARACTERS = 20, 20, 60
 
 #: Why a tombstone of an import is left out.
 WITHOUT_TOMBSTONES = "a tombstone, which would remove turns (--with-tombstones imports it)"
@@ -91,6 +92,30 @@ class ImportFindings:
             "left_out": dict(self.left_out),
             "notes": self.notes,
         }
+
+
+@dataclass
+class ConversationPreview:
+    """What a conversation would bring, as a person recognises it: how many turns, the first and the last."""
+
+    first: Turn
+    last: Turn
+    turns: int = 0
+
+    def add(self, turn: Turn) -> None:
+        self.turns += 1
+        self.first = min(self.first, turn, key=attrgetter("timestamp"))
+        self.last = max(turn, self.last, key=attrgetter("timestamp"))
+
+    def to_json(self) -> dict[str, Any]:
+        about: dict[str, Any] = {"chat_id": self.first.chat_id, "title": self.first.title, "turns": self.turns}
+        for which, turn in (("first", self.first), ("last", self.last)):
+            about[which] = {
+                "at": turn.timestamp,
+                "speaker": turn.name or turn.role,
+                "text": shorten(one_line(turn.content), SHOWN_CHARACTERS),
+            }
+        return about
 
 
 def wanted_of(since: str | None, until: str | None, chat: str | None, zone: ZoneInfo) -> Wanted:
@@ -169,18 +194,22 @@ def _in_redis(client: Redis) -> Iterator[RawRecord]:
 def plan(settings: Settings, request: Request, reporter: Reporter) -> dict[str, Any]:
     """What the backfill would do, by the rules of the night; it writes only to a temporary folder."""
     tally, covered = ImportCounts(), list[dict[str, Any]]()
+    conversations: dict[tuple[str, str], ConversationPreview] = {}
     with tempfile.TemporaryDirectory(prefix="hmem-plan-") as name:
         folder = Path(name)
         staged, findings = _stage(folder / "imports", settings, request, reporter)
         if staged is not None:
             with recomputed(settings, reporter) as catalog:
-                _tally(settings, staged, folder, catalog, tally)
+                for turn in _new_turns(settings, staged, folder, catalog, tally):
+                    conversations.setdefault((turn.chat_id, turn.title), ConversationPreview(turn, turn)).add(turn)
                 covered = covered_by(settings, staged, catalog)
-    return {"source": request.source, **findings.to_json(), **tally.to_json(), "covered": covered}
+    shown = [one.to_json() for one in conversations.values()]
+    report = {"source": request.source, **findings.to_json(), **tally.to_json()}
+    return report | {"covered": covered, "conversations": shown}
 
 
-def _tally(settings: Settings, staged: Path, folder: Path, catalog: Catalog, tally: ImportCounts) -> None:
-    """Count the import's verdicts, after those of imports that already wait for the night."""
+def _new_turns(settings: Settings, staged: Path, folder: Path, catalog: Catalog, tally: ImportCounts) -> Iterator[Turn]:
+    """The turns that are new; counts the import's verdicts, after those of imports that already wait for the night."""
     waiting = [path for path in staged_files(imports_dir(settings)) if path.name != staged.name]
     imports = [StagedImport(path) for path in [*waiting, staged]]
     with connect(settings) as client:
@@ -191,13 +220,15 @@ def _tally(settings: Settings, staged: Path, folder: Path, catalog: Catalog, tal
                 for candidate, verdict in classify_by_file(known, one):
                     if one is imports[-1]:
                         tally.count(candidate, verdict)
+                        if verdict is ImportVerdict.NEW and candidate.turn:
+                            yield candidate.turn
 
 
 def _stage(
     directory: Path, settings: Settings, request: Request, reporter: Reporter
 ) -> tuple[Path | None, ImportFindings]:
     findings = ImportFindings()
-    with stage(directory, request.source) as staging:
+    with stage(directory, request.source, [path.name for path in request.paths]) as staging:
         reporter.amounts(_reading(settings, request, staging, findings), "read")
     return staging.path, findings
 
@@ -259,6 +290,18 @@ def covered_lines(covered: list[dict[str, Any]]) -> list[str]:
     return text
 
 
+def conversation_lines(conversations: list[dict[str, Any]], zone: ZoneInfo) -> list[str]:
+    """What conversations would bring, as text."""
+    text = []
+    for one in conversations[:SHOWN_CONVERSATIONS]:
+        text.append(f"  {one['title'] or 'without a title'}: {one['turns']} turns")
+        for said in (one["first"], one["last"])[: one["turns"]]:
+            text.append(f"    {date_text(said['at'], zone)}  {said['speaker']}: {said['text']}")
+    if (more := len(conversations) - SHOWN_CONVERSATIONS) > 0:
+        text.append(f"  and {more} more conversations; --json lists all")
+    return text
+
+
 def lines(report: dict[str, Any], zone: ZoneInfo, *, dry: bool = False) -> list[str]:
     """A report as text."""
     span = (
@@ -278,6 +321,7 @@ def lines(report: dict[str, Any], zone: ZoneInfo, *, dry: bool = False) -> list[
         text.append(f"  chat {shorten(chat, 40)}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
     if (more := len(report["chats"]) - SHOWN_CHATS) > 0:
         text.append(f"  and {more} more chats; --json lists all")
+    text += conversation_lines(report.get("conversations", []), zone)
     text += covered_lines(report.get("covered", []))
     places = report["unreadable_places"]
     text += [f"  {one['place']}: {one['reason']}" for one in places[:SHOWN_PLACES]]

@@ -219,9 +219,16 @@ def turns(
     copy: Annotated[
         Path | None, typer.Option(help="Read this copy of an archive, with --events; default: that of this host.")
     ] = None,
+    imports: Annotated[
+        bool, typer.Option("--imports", help="Instead what each import has brought into each chat.")
+    ] = False,
+    only_in: Annotated[
+        str | None, typer.Option(metavar="IMPORT", help="Only what this import has brought, and no other.")
+    ] = None,
 ) -> None:
     """Print every turn in the archive as JSON lines: every version, hidden turns included; and the words of every event."""
     from nightly.archive.catalog import archived_turns
+    from nightly.imports import batches
     from shared.turns.records import dumps
 
     directory = start_night().hmem_night_dir
@@ -231,8 +238,11 @@ def turns(
 
         read = directory / "archive" if copy is None else archive_of(copy)
         found = (event.to_json() for event in last_events(read) if not chat or event.chat_id in chat)
+    elif imports:
+        found = (dumps(batch.to_json()) for batch in batches.archived_batches(directory / "archive"))
     else:
-        found = (dumps(turn) for turn in archived_turns(directory, chat or ()))
+        ids = only_in and batches.only_in(only_in, batches.archived_batches(directory / "archive"))
+        found = (dumps(turn) for turn in archived_turns(directory, chat or (), ids))
     sys.stdout.buffer.writelines(line + b"\n" for line in found)
 
 

@@ -10,7 +10,7 @@ import hashlib
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ import orjson
 
 from nightly.archive.segments import RawRecord, WrittenText, readable_turn
 from shared.errors import InvalidInput
-from shared.turns.records import Tombstone, Turn, dumps
+from shared.turns.records import ANSWERS, Tombstone, Turn, dumps
 from shared.wire import keys
 
 BOM = b"\xef\xbb\xbf"
@@ -89,6 +89,25 @@ class Candidate:
         if line["kind"] not in ("record", "quarantine") or record.sha256 != line["sha256"]:
             raise ValueError("a record does not match its hash")
         return replace(made, record=record, quarantined=line["kind"] == "quarantine")
+
+
+def come_again(candidate: Candidate, undone: Collection[str]) -> Candidate:
+    """A turn whose import was undone comes again under another id, because the tombstone of the undoing names its earlier ones for ever."""
+    turn = candidate.turn
+    if turn is None or turn.turn_id not in undone:
+        return candidate
+    extra, asked = dict(turn.extra), turn.extra.get(ANSWERS)
+    if isinstance(asked, str):
+        extra[ANSWERS] = _unused(asked, "user", undone)
+    turn = replace(turn, task_id=_unused(turn.task_id, turn.role, undone), extra=extra)
+    record = RawRecord(keys.turn(turn.task_id, turn.role).encode(), "string", turn.to_json())
+    return replace(candidate, record=record)
+
+
+def _unused(task_id: str, role: str, undone: Collection[str]) -> str:
+    while f"{task_id}:{role}" in undone:
+        task_id = made_up_id("again", task_id)
+    return task_id
 
 
 def turn_candidate(source: str, unit: int, turn: Turn) -> Candidate:

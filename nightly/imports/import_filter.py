@@ -21,7 +21,7 @@ from nightly.archive.catalog import Catalog
 from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.segments import RawRecord, parse_turn
 from nightly.archive.tables import blob
-from nightly.imports.candidates import Candidate
+from nightly.imports.candidates import Candidate, come_again
 from nightly.imports.matching import NEAR_SECONDS, Recorded, Seen, SeenTurn, letters, nearest
 from shared.turns.records import RecordRefused, Tombstone, Turn
 
@@ -82,6 +82,7 @@ class ImportFilter:
         self._recorded = Recorded(catalog, reader, self._seen)
         self._tombstones: dict[str, list[Tombstone]] = {}
         self._known_tombstones = set(catalog.tombstones)
+        self.undone = set[str]()  # what the tombstones of undone imports name
         self._file = 0
 
     def close(self) -> None:
@@ -92,12 +93,18 @@ class ImportFilter:
         known = {one.tombstone_id: one for one in (*tombstones, *self._catalog.tombstones.values())}
         for tombstone in known.values():
             self._tombstones.setdefault(tombstone.chat_id, []).append(tombstone)
-            if tombstone.erase:
+            if tombstone.undo:
+                self.undone |= tombstone.named
+            elif tombstone.erase:
                 self._seen.add_erased(tombstone)
         for record in exported:
             self._seen.add_hash(record)
             with suppress(RecordRefused):
                 self._remember(parse_turn(record, self._catalog), record)
+
+    def as_wanted(self, candidate: Candidate) -> Candidate:
+        """The candidate as it may come in."""
+        return come_again(candidate, self.undone) if self.undone else candidate
 
     def expect(self, candidates: Iterable[tuple[int, Candidate]]) -> None:
         """The next import: its candidates by the number of their file in it, which are looked through before the first of them is judged."""
@@ -166,7 +173,8 @@ class ImportFilter:
 
     def _is_near_erased(self, turn: Turn) -> bool:
         span = (turn.chat_id, turn.timestamp - NEAR_SECONDS, turn.timestamp + NEAR_SECONDS)
-        return bool(nearest(turn, self._seen.erased_near(*span)) or nearest(turn, self._catalog.erased_near(*span)))
+        erased = [*self._seen.erased_near(*span), *self._catalog.erased_near(*span)]
+        return bool(nearest(turn, (one for one in erased if one[1] not in self.undone)))
 
     def _version(self, candidate: Candidate, turn: Turn, record: RawRecord, seen: SeenTurn) -> ImportVerdict:
         """The verdict on a further version of a turn that this import already has."""

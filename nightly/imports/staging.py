@@ -1,6 +1,6 @@
 """Staging: what a backfill has read is in `HMEM_NIGHT_DIR/imports/` until a night has archived it.
 
-    imports/<sha256 of its content>.jsonl    line 1   {"kind": "import", "format": 1, "source": …}
+    imports/<sha256 of its content>.jsonl    line 1   {"kind": "import", "format": 1, "source": …, "files": [name, …]}
                                              lines    candidates (nightly/imports/candidates.py), one each
 
 A file appears complete and durable under the hash of its content, so the same import staged twice is one file, and a killed command has
@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -22,9 +22,10 @@ import orjson
 
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.chat_chunks import ChatReader
-from nightly.archive.incoming.reading import RECORDS, TOMBSTONES
+from nightly.archive.incoming.reading import EVENTS, RECORDS, TOMBSTONES
 from nightly.archive.incoming.tombstones import judge
 from nightly.archive.segments import RawRecord, stored_records
+from nightly.imports.batches import BatchCollector
 from nightly.imports.candidates import Candidate
 from nightly.imports.import_filter import SEEN, ImportCounts, ImportFilter, ImportVerdict
 from nightly.night.folder import Night, imports_dir
@@ -55,10 +56,10 @@ class StagedUnreadable(StorageError):
 class Staging:
     """One import that is being written."""
 
-    def __init__(self, handle: IO[bytes], source: str) -> None:
+    def __init__(self, handle: IO[bytes], source: str, files: Sequence[str]) -> None:
         self._handle, self._digest, self.count = handle, hashlib.sha256(), 0
         self.path: Path | None = None  # once it is written, unless it is empty
-        self._write({"kind": "import", "format": FORMAT, "source": source})
+        self._write({"kind": "import", "format": FORMAT, "source": source, "files": [*files]})
 
     def add(self, candidate: Candidate) -> None:
         self._write(candidate.to_json())
@@ -75,13 +76,13 @@ class Staging:
 
 
 @contextmanager
-def stage(directory: Path, source: str) -> Iterator[Staging]:
+def stage(directory: Path, source: str, files: Sequence[str] = ()) -> Iterator[Staging]:
     """Write an import into the directory; at the end `path` names the file. Nothing remains of an interrupted one."""
     with locked_dir(own_dir(directory.parent, directory.name)):
         remove_halves(directory)
         part = directory / _PART
         with atomic_writer(part) as handle:
-            staging = Staging(handle, source)
+            staging = Staging(handle, source, files)
             yield staging
         if not staging.count:
             part.unlink()
@@ -94,7 +95,7 @@ def stage(directory: Path, source: str) -> Iterator[Staging]:
 def adopt(staged: Path, directory: Path) -> Path:
     """Write an import that was staged elsewhere to where the next night reads it, complete and durable."""
     one = StagedImport(staged)
-    with stage(directory, one.source) as staging:
+    with stage(directory, one.source, one.files) as staging:
         for candidate in one:
             staging.add(candidate)
     return directory / staging.name
@@ -121,7 +122,7 @@ class StagedImport:
             header = orjson.loads(handle.readline())
             if header["format"] > FORMAT:
                 raise StagedUnreadable("a newer program wrote it")
-            self.source = header["source"]
+            self.source, self.files = header["source"], tuple(map(str, header["files"]))
             for candidate in map(_candidate, handle):
                 self.by_words |= candidate.by_words
                 self.quarantined |= candidate.quarantined
@@ -160,7 +161,7 @@ def take(night: Night, out: Path) -> dict[str, Any]:
     with open_catalog(night) as catalog:
         judged = judge((one.value for one in stored_records(out / TOMBSTONES)), night.settings, catalog.tombstones)
         with open_filter(night.settings, catalog, out, imports, stored_records(out / RECORDS), judged.obeyed) as known:
-            tallies = _append(out, known, imports)
+            tallies = _append(out, known, imports, BatchCollector(night.archive_dir, known.undone))
     counts = sum((tally.sums for tally in tallies.values()), Counter[str]())
     return {
         "files": {name: tally.to_json() for name, tally in tallies.items()},
@@ -170,17 +171,20 @@ def take(night: Night, out: Path) -> dict[str, Any]:
     }
 
 
-def _append(out: Path, known: ImportFilter, imports: list[StagedImport]) -> dict[str, ImportCounts]:
+def _append(
+    out: Path, known: ImportFilter, imports: list[StagedImport], batches: BatchCollector
+) -> dict[str, ImportCounts]:
     """Append lines; the step's folder is made durable as a whole when it is committed."""
     tallies: dict[str, ImportCounts] = {}
     with ExitStack() as stack:
-        records, tombstones, texts = (
-            stack.enter_context((out / name).open("ab")) for name in (RECORDS, TOMBSTONES, TEXTS)
+        records, tombstones, texts, events = (
+            stack.enter_context((out / name).open("ab")) for name in (RECORDS, TOMBSTONES, TEXTS, EVENTS)
         )
         for one in imports:
             tally = tallies[one.path.name] = ImportCounts()
             for candidate, verdict in classify_by_file(known, one):
                 tally.count(candidate, verdict)
+                batches.add(candidate, verdict)
                 if verdict is not ImportVerdict.NEW:
                     continue
                 if candidate.record:
@@ -189,6 +193,8 @@ def _append(out: Path, known: ImportFilter, imports: list[StagedImport]) -> dict
                     tombstones.write(orjson.dumps(_as_record(candidate.tombstone).to_json()) + b"\n")
                 elif candidate.text:
                     texts.write(orjson.dumps(candidate.text.to_json()) + b"\n")
+            for event in batches.events(one.path.stem, one.source, one.files):
+                events.write(orjson.dumps(event.to_json()) + b"\n")
     return tallies
 
 
@@ -223,12 +229,12 @@ def clear(night: Night) -> None:
 
 def classify_by_file(known: ImportFilter, candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, ImportVerdict]]:
     """Verdicts file by file, on candidates that are read several times; quarantined records come last, so that none takes the place of a turn."""
-    known.expect(_by_file(candidates))
-    for _, group in itertools.groupby(_by_file(candidates), key=lambda pair: pair[0]):
+    known.expect(_by_file(candidates, known))
+    for _, group in itertools.groupby(_by_file(candidates, known), key=lambda pair: pair[0]):
         yield from known.classify(candidate for _, candidate in group)
 
 
-def _by_file(candidates: Iterable[Candidate]) -> Iterator[tuple[int, Candidate]]:
+def _by_file(candidates: Iterable[Candidate], known: ImportFilter) -> Iterator[tuple[int, Candidate]]:
     """The candidates in the order in which they are judged, each with the number of its file, from 1."""
     number = 0
     for quarantined in (False, True) if getattr(candidates, "quarantined", True) else (False,):
@@ -237,7 +243,7 @@ def _by_file(candidates: Iterable[Candidate]) -> Iterator[tuple[int, Candidate]]
             if candidate.quarantined is quarantined:
                 number += candidate.unit != unit
                 unit = candidate.unit
-                yield number, candidate
+                yield number, known.as_wanted(candidate)
 
 
 def _read_all(directory: Path) -> tuple[list[StagedImport], dict[str, str]]:

@@ -28,6 +28,11 @@ class EventKind(StrEnum):
     MEMORY = "memory"  # a fact, goal or preference; `replaced_by` in its state: id of the one that took its place
     SCHEDULE = "schedule"  # a reminder or a scheduled question
     CHAT = "chat"  # what a chat has set: time zone, language, digest; whether it is a guest. Its id is the chat's
+    IMPORT = "import"  # what an import has brought into a chat: written by a night (nightly/imports/batches.py)
+
+
+#: Parts of a state in which nobody's words are: ids.
+IDS = ("moved", "batch", "source", "brought")
 
 
 class EventChange(StrEnum):
@@ -82,7 +87,7 @@ class Event:
     @property
     def texts(self) -> list[str]:
         """All words in it. The number of the supergroup that a chat has become is none: it stays when the chat is forgotten."""
-        return _strings({name: value for name, value in (self.state or {}).items() if name != "moved"})
+        return _strings({name: value for name, value in (self.state or {}).items() if name not in IDS})
 
     def is_covered_by(self, tombstone: Tombstone) -> bool:
         """Whether the tombstone is about its words: of a whole chat by the time when it was made, else by the turns that it comes from."""

@@ -283,11 +283,12 @@ def _is_turn_id(value: object) -> bool:
 class Tombstone:
     """What is to be forgotten: a whole chat up to a time, or turns by id. Applied by every build, for ever.
 
-    JSON: `{"tombstone_id", "chat_id", "before": POSIX seconds | null, "turn_ids": [...] | null, "created_at"[, "erase": true][, "said_at":
-    {...}]}`. `before` null with no turn ids means: everything that the chat said up to `created_at`. `erase`: the bytes go too, out of the
+    JSON: `{"tombstone_id", "chat_id", "before": POSIX seconds | null, "turn_ids": [...] | null, "created_at"[, "erase": true][, "undo": true][,
+    "said_at": {...}]}`. `before` null with no turn ids means: everything that the chat said up to `created_at`. `erase`: the bytes go too, out of the
     archive, its mirror and every release, and do not come back; without it they are only never recalled (what a model took for a wish
     cannot destroy the archive).
     `said_at`: turn id → POSIX seconds, as far as it is known, by which an import under other ids is recognised.
+    `undo`: it takes back an import, which may come again: then its turns get other ids.
     `signature`: of the owner's key over `signed_bytes()`, as hex digits; the night erases by no other (shared/system/owner_key.py).
     """
 
@@ -299,6 +300,7 @@ class Tombstone:
     erase: bool = False
     said_at: dict[str, float] = field(default_factory=dict, hash=False)
     signature: str | None = None
+    undo: bool = False
 
     def __post_init__(self) -> None:
         if self.turn_ids is not None and not self.turn_ids:
@@ -332,21 +334,22 @@ class Tombstone:
             "before": self.before,
             "turn_ids": sorted(self.named) or None,
         }
-        more: dict[str, Any] = {"erase": True} if self.erase else {}
+        more: dict[str, Any] = {name: True for name in ("erase", "undo") if getattr(self, name)}
         more |= {"said_at": dict(sorted(self.said_at.items()))} if self.said_at else {}
         return dumps(record | more | ({"signature": self.signature} if self.signature else {}))
 
     @classmethod
     def parse(cls, raw: bytes) -> Tombstone:
         record = loads_object(raw)
-        before, turn_ids, erase = record.get("before"), record.get("turn_ids"), record.get("erase", False)
+        before, turn_ids = record.get("before"), record.get("turn_ids")
+        erase, undo = record.get("erase", False), record.get("undo", False)
         if turn_ids is not None and not (isinstance(turn_ids, list) and turn_ids and all(map(_is_turn_id, turn_ids))):
             raise RecordRefused("turn_ids must be a list of task_id:role, or null for the whole chat")
         said_at, signature = record.get("said_at", {}), record.get("signature")
         if signature is not None and not (isinstance(signature, str) and _SIGNATURE.match(signature)):
             raise RecordRefused("signature must be 128 hex digits")
-        if not isinstance(erase, bool):
-            raise RecordRefused("erase must be true or false")
+        if not (isinstance(erase, bool) and isinstance(undo, bool)):
+            raise RecordRefused("erase and undo must be true or false")
         if not (isinstance(said_at, dict) and all(map(_is_turn_id, said_at))):
             raise RecordRefused("said_at must be an object of turn ids and times")
         return cls(
@@ -358,4 +361,5 @@ class Tombstone:
             erase=erase,
             said_at={turn_id: timestamp_of(at) for turn_id, at in said_at.items()},
             signature=signature,
+            undo=undo,
         )

@@ -28,7 +28,7 @@ from shared.vectors.on_server import servers
 SHOWN, CHARACTERS = 10, 120
 #: Names of each kind of places.
 SHOWN_NAMES = 10
-UNDONE = "This cannot be undone."
+UNDONE, AGAIN = "This cannot be undone.", "It can be imported again."
 
 
 def preview(selection: Selection, night: NightPart, stays: list[dict[str, str]]) -> dict[str, Any]:
@@ -86,7 +86,8 @@ def preview_text(shown: dict[str, Any], zone: ZoneInfo) -> str:
     lines += _places_lines(shown["places"])
     tasks = shown["tasks"]
     lines.append(f"  tasks: {tasks['queued']} queued, {tasks['running']} being answered; they end without an answer")
-    lines += [f"Archive: {shown['archive']}", UNDONE, "", "The receipt will name what no command can remove:"]
+    certain = AGAIN if shown["asked"]["kind"] == "import" else UNDONE
+    lines += [f"Archive: {shown['archive']}", certain, "", "The receipt will name what no command can remove:"]
     return "\n".join([*lines, *(f"  {one['what']}" for one in shown["stays"])])
 
 

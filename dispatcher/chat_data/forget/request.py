@@ -28,12 +28,13 @@ def folded(text: str) -> str:
 class ForgetRequest:
     """The owner's request. `chat_id` is set for the kind `chat`, and limits the other two to that chat."""
 
-    kind: Literal["chat", "turn", "matching"]
+    kind: Literal["chat", "turn", "matching", "import"]
     chat_id: str | None = None
     before: float | None = None
     turn_ids: tuple[str, ...] = ()
     text: str = ""
     copies: tuple[str, ...] = ()  # directories with copies of the archive, which are to lose the words, too
+    batch: str = ""  # of the kind `import`: what only this import has brought, which may come in again
     hidden: bool = False  # turns that requests from chats have hidden; those that no longer exist are skipped
 
     def to_json(self) -> dict[str, Any]:
@@ -78,10 +79,10 @@ def asked_text(text: str) -> str:
     return text
 
 
-def erasing(name: str, chat_id: str, at: float, times: Mapping[str, float | None]) -> Tombstone:
+def erasing(name: str, chat_id: str, at: float, times: Mapping[str, float | None], *, undo: bool = False) -> Tombstone:
     """For the turns of a chat with these ids; of some it is known when they were said."""
     said_at = {turn_id: said for turn_id, said in times.items() if said is not None}
-    return Tombstone(name, chat_id, at, turn_ids=frozenset(times), erase=True, said_at=said_at)
+    return Tombstone(name, chat_id, at, turn_ids=frozenset(times), erase=True, said_at=said_at, undo=undo)
 
 
 @dataclass

@@ -106,6 +106,8 @@ class Selector:
         self._add_layers(selection, forget_id, now)
         selection.layers[FILES] = len(selection.scope.files)
         selection.texts += [text for _, text in selection.turns.values()]
+        if asked.kind == "import":  # the same words may be known from elsewhere
+            selection.texts.clear()
         selection.layers = +selection.layers
         return selection
 
@@ -144,23 +146,24 @@ class Selector:
             yield _of_turn(stored.turn, "store")
         for read in (_released, _archived):
             try:
-                yield from read(self._settings, asked.chat_id)
+                yield from read(self._settings, asked)
             except (HmemError, sqlite3.Error):
                 if asked.kind != "chat":  # a whole chat needs no list of its turns
                     raise
 
 
-def _released(settings: Settings, chat_id: str | None) -> Iterator[Known]:
-    for _, chunks in groupby(released_chunks(settings, chat_id), key=attrgetter("chat_id")):
+def _released(settings: Settings, asked: ForgetRequest) -> Iterator[Known]:
+    for _, chunks in groupby(released_chunks(settings, asked.chat_id), key=attrgetter("chat_id")):
         yield from map(_of_chunks, _by_turn(chunks))
 
 
-def _archived(settings: Settings, chat_id: str | None) -> Iterator[Known]:
+def _archived(settings: Settings, asked: ForgetRequest) -> Iterator[Known]:
     """Read by the night's command, because only the night reads the archive."""
     if not archive_is_here(settings):
         return
+    wanted = {"chat": asked.chat_id, "only-in": asked.batch}
     try:
-        for line in read_lines(settings, "turns", *([f"--chat={chat_id}"] if chat_id else [])):
+        for line in read_lines(settings, "turns", *(f"--{name}={value}" for name, value in wanted.items() if value)):
             turn = loads_object(line)
             place, files = EVENTS if turn.get("event") else ARCHIVE, turn.get("kept", ())
             said = (turn["chat_id"], (turn["turn_id"],), turn["timestamp"], turn["words"])
@@ -227,6 +230,8 @@ def _meant(asked: ForgetRequest, one: Known, now: float) -> bool:
         return asked.before is None or one.at < min(asked.before, now)
     if asked.kind == "turn":
         return not set(one.turn_ids).isdisjoint(asked.turn_ids)
+    if asked.kind == "import":
+        return one.place in (ARCHIVE, EVENTS)
     return asked.holds(one.text) or asked.holds(one.title)
 
 
@@ -241,10 +246,10 @@ def _tombstones(asked: ForgetRequest, known: list[Known], forget_id: str, now: f
     if asked.kind == "turn" and asked.chat_id:
         times_by_chat[asked.chat_id] = dict.fromkeys(asked.turn_ids)
     for one in known:
-        named = one.turn_ids if asked.kind == "matching" else set(one.turn_ids) & set(asked.turn_ids)
+        named = set(one.turn_ids) & set(asked.turn_ids) if asked.kind == "turn" else one.turn_ids
         times_by_chat.setdefault(one.chat_id, {}).update(dict.fromkeys(named, one.at))
     return [
-        erasing(f"erase-{forget_id}-{number}", chat_id, now, times)
+        erasing(f"erase-{forget_id}-{number}", chat_id, now, times, undo=asked.kind == "import")
         for number, (chat_id, times) in enumerate(sorted(times_by_chat.items()), start=1)
         if times
     ]

@@ -120,7 +120,7 @@ def forget(
             if selection is None:
                 _resume(context, yes=yes, accept=accept, json=json)
             else:
-                _begin(context, selection, yes=yes, later=later, json=json)
+                begin(context, selection, yes=yes, later=later, json=json)
 
 
 def _directories(copies: list[Path]) -> tuple[str, ...]:
@@ -187,7 +187,8 @@ def _moment(given: str, settings: Settings) -> float | None:
     return at
 
 
-def _begin(context: ForgetContext, asked: ForgetRequest, *, yes: bool, later: bool, json: bool) -> None:
+def begin(context: ForgetContext, asked: ForgetRequest, *, yes: bool, later: bool, json: bool) -> None:
+    """Show what would be forgotten, ask unless `yes`, and carry it out."""
     from dispatcher.chat_data.forget.archive_part import NightPart
     from dispatcher.chat_data.forget.journal import Journal
     from dispatcher.chat_data.forget.layers.redis_files import not_rewritten
@@ -211,7 +212,8 @@ def _begin(context: ForgetContext, asked: ForgetRequest, *, yes: bool, later: bo
     if selection.empty:
         typer.echo("Nothing matches, so there is nothing to forget.", err=True)
         return
-    if not yes and not (sys.stdin.isatty() and typer.confirm("Forget this permanently?")):
+    question = "Undo this import?" if asked.kind == "import" else "Forget this permanently?"
+    if not yes and not (sys.stdin.isatty() and typer.confirm(question)):
         typer.echo(NOTHING_DONE, err=True)
         return
     if not yes:  # includes messages that came while the question was open

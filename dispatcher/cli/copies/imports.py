@@ -1,0 +1,126 @@
+"""`hmem import`: bring a past from elsewhere into memory, see what was brought, and take it back.
+
+The files are read by the night's command, which has the archive; this one asks, shows and hands over.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+
+from dispatcher.cli.arguments import Json, connect, given_chat
+from shared.errors import InvalidInput
+from shared.system.command import application, print_json, start
+from shared.text.format import zoned_text
+
+if TYPE_CHECKING:
+    from shared.config.settings import Settings
+
+app = application()
+
+
+@app.command("import")
+def import_(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Files, directories or ZIP archives of one other program.")
+    ] = None,
+    chat: Annotated[
+        str | None, typer.Option(help="The chat that gets it, if the files name none; --chat=-100 for a negative one.")
+    ] = None,
+    bot: Annotated[str | None, typer.Option(help="Who in the files is the assistant: the name, or its id.")] = None,
+    only: Annotated[str | None, typer.Option(help="Only this conversation, by its title, name or number.")] = None,
+    dates: Annotated[
+        str | None, typer.Option(help="The order of day, month and year, if the file does not show it: dmy, mdy, ymd.")
+    ] = None,
+    undo: Annotated[
+        str | None, typer.Option(metavar="IMPORT", help="Take back what only this import has brought.")
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="Show the imports.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would come in, and end.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    json: Json = False,
+) -> None:
+    """Bring conversations from another program into memory: recognises the files, shows what would come in, asks, imports. --undo takes it back."""
+    if sum((bool(files), undo is not None, list_)) != 1:
+        raise InvalidInput("Name the files to import, or give --list or --undo IMPORT alone.")
+    settings = start(children=("night",))
+    _refuse_elsewhere(settings)
+    if list_:
+        _list(settings, json=json)
+    elif undo:
+        _undo(settings, undo, yes=yes, json=json)
+    else:
+        given = {"chat": chat and given_chat(chat), "bot": bot, "only": only, "dates": dates}
+        options = [f"--{name}={value}" for name, value in given.items() if value]
+        _bring_in(settings, [*map(str, files or []), *options], dry_run=dry_run, yes=yes, json=json)
+
+
+def _refuse_elsewhere(settings: Settings) -> None:
+    from dispatcher.releases.night_command import night_is_here
+
+    if not night_is_here(settings):
+        raise InvalidInput(
+            "The archive is on another host, or belongs to another user. Run hmem import there; it needs no day host's settings."
+        )
+
+
+def _bring_in(settings: Settings, arguments: list[str], *, dry_run: bool, yes: bool, json: bool) -> None:
+    from dispatcher.releases.night_command import NightCommandFailed, read_lines, run_night
+
+    as_json = ["--json"] if json else []
+    try:
+        if dry_run or not yes:
+            for line in read_lines(settings, "backfill", *arguments, "--dry-run", *as_json):
+                typer.echo(line.decode("utf-8", "replace").rstrip("\n"))
+        if dry_run or not (yes or (sys.stdin.isatty() and typer.confirm("Import this?"))):
+            if not dry_run:
+                typer.echo("Nothing was imported. Run it again with --yes.", err=True)
+            return
+        sys.stdout.buffer.write(run_night(settings, "backfill", *arguments, *as_json))
+    except NightCommandFailed as error:
+        raise InvalidInput(error.sentence or str(error)) from error
+
+
+def imports(settings: Settings) -> list[dict[str, Any]]:
+    """What each import has brought into each chat, oldest first, without those that are undone but still in the archive."""
+    from dispatcher.memory.tombstones import Forgotten
+    from dispatcher.releases.night_command import archive_is_here, read_lines
+
+    if not archive_is_here(settings):
+        return []
+    undone = {turn_id for one in Forgotten(settings.hmem_state_dir).all() for turn_id in one.named}
+    found = map(orjson.loads, read_lines(settings, "turns", "--imports"))
+    return [one for one in found if one.pop("event") not in undone]
+
+
+def _list(settings: Settings, *, json: bool) -> None:
+    found = imports(settings)
+    if json:
+        print_json(found)
+        return
+    for one in found:
+        files = ", ".join(one["files"])
+        at = zoned_text(one["at"], settings.timezone)
+        typer.echo(
+            f"{one['import']}  {at}  {one['source']}: {one['turns']} turns into chat {one['chat_id']}, from {files}"
+        )
+    if not found:
+        typer.echo("Nothing was imported so far.", err=True)
+
+
+def _undo(settings: Settings, name: str, *, yes: bool, json: bool) -> None:
+    from dispatcher.chat_data.forget.request import ForgetRequest
+    from dispatcher.chat_data.forget.steps import open_context
+    from dispatcher.cli.copies.chat_data import begin
+
+    if name not in {one["import"] for one in imports(settings)}:
+        raise InvalidInput(f"There is no import {name}. hmem import --list shows all.")
+    with closing(connect(settings)) as client:
+        client.ping()
+        with open_context(settings, client, lambda text: typer.echo(text, err=True)) as context:
+            begin(context, ForgetRequest("import", batch=name), yes=yes, later=False, json=json)

@@ -1,0 +1,95 @@
+"""`hmem import`: what it brings, what it takes back, and that it may come again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.nightly.imports.exports.builders import NOON, gpt_conversation, gpt_node, written, zipped
+from tests.support.world import World
+
+CHAT = "9912"
+
+
+def export(world: World, name: str, *messages: str) -> Path:
+    """A ChatGPT export with these messages of a person and of the assistant in turns."""
+    roles = ("user", "assistant")
+    nodes = [
+        gpt_node(f"n{number}", f"n{number - 1}" if number else "root", roles[number % 2], text, NOON + number)
+        for number, text in enumerate(messages)
+    ]
+    return written(world.root / name, zipped({"conversations.json": json.dumps([gpt_conversation(*nodes)])}))
+
+
+def bring(world: World, path: Path) -> dict[str, Any]:
+    done = world.command("hmem-night", "backfill", "chatgpt", str(path), f"--chat={CHAT}", "--json")
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def listed(world: World) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(world.command("hmem", "import", "--list", "--json").stdout)
+    return found
+
+
+def history(world: World) -> list[tuple[str, str]]:
+    found = json.loads(world.command("hmem", "history", CHAT, "--json").stdout)
+    return [(turn["role"], turn["text"]) for turn in found["turns"]]
+
+
+def archive_has(world: World, words: str) -> bool:
+    return any(
+        words.encode() in path.read_bytes() for path in (world.night_dir / "archive").iterdir() if path.is_file()
+    )
+
+
+def test_an_import_is_undone_and_comes_again(light: World) -> None:
+    light.say("t1", "good morning", chat_id=CHAT)
+    path = export(light, "export.zip", "what stands at the pond?", "A heron.")
+    assert bring(light, path)["new"] == 2
+    (batch,) = listed(light)
+    assert (batch["source"], batch["files"], batch["chat_id"], batch["turns"]) == ("chatgpt", ["export.zip"], CHAT, 2)
+    before = history(light)
+    assert bring(light, path)["new"] == 0
+    assert listed(light) == [batch], "the same once more is the same import"
+    shown = light.command("hmem", "import", "--undo", batch["import"])
+    assert "2 turns of chat 9912" in shown.stdout
+    assert "It can be imported again." in shown.stdout
+    assert history(light) == before, "it asks first"
+    light.command("hmem", "import", "--undo", batch["import"], "--yes")
+    assert history(light) == [("user", "good morning")]
+    assert listed(light) == []
+    assert not archive_has(light, "heron")
+    assert not archive_has(light, "export.zip")
+    assert bring(light, path)["new"] == 2
+    assert history(light) == before
+    assert light.command("hmem", "search", CHAT, "heron").stdout.count("heron") == 1
+    (again,) = listed(light)
+    assert again["turns"] == 2
+    assert bring(light, path)["new"] == 0
+    light.command("hmem", "import", "--undo", again["import"], "--yes")
+    assert history(light) == [("user", "good morning")]
+
+
+def test_undoing_leaves_what_another_import_has_too(light: World) -> None:
+    small = export(light, "small.zip", "what stands at the pond?", "A heron.")
+    large = export(light, "large.zip", "what stands at the pond?", "A heron.", "since when?", "Since noon.")
+    assert (bring(light, small)["new"], bring(light, large)["new"]) == (2, 2)
+    first, second = listed(light)
+    assert (first["turns"], second["turns"]) == (2, 4)
+    whole = history(light)
+    light.command("hmem", "import", "--undo", first["import"], "--yes")
+    assert history(light) == whole, "the larger one has all of it"
+    light.command("hmem", "import", "--undo", second["import"], "--yes")
+    assert "Neither today's memory nor release" in light.command("hmem", "history", CHAT, check=False).stderr
+    done = light.command("hmem", "import", "--undo", "nothing", "--yes", check=False)
+    assert "There is no import nothing. hmem import --list shows all." in done.stderr
+
+
+@pytest.mark.parametrize("given", [(), ("--list", "--undo", "x"), ("file", "--list")])
+def test_it_wants_one_thing(light: World, given: tuple[str, ...]) -> None:
+    done = light.command("hmem", "import", *given, check=False)
+    assert "Name the files to import, or give --list or --undo IMPORT alone." in done.stderr
