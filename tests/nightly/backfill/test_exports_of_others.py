@@ -8,7 +8,7 @@ import pytest
 
 from nightly.imports.formats import formats
 from shared.errors import InvalidInput
-from tests.nightly.backfill.test_import_files import archived, backfill, fates, lines_in_archive, plan, report
+from tests.nightly.backfill.test_import_files import archived, backfill, fates, turns_in_archive, plan, report
 from tests.nightly.imports.exports.builders import (
     NOON,
     claude_conversation,
@@ -40,7 +40,7 @@ def test_an_export_comes_in_once_and_a_larger_one_adds_what_is_new(light: World,
     later = report(light, source, str(GOLDEN[source](light.root, True)), "--chat", "-100")
     assert fates(later) == (2, 2, 0, 0), "both of the same words"
     assert before.items() <= archived(light).items()
-    assert lines_in_archive(light) == 4
+    assert turns_in_archive(light) == 4
 
 
 @pytest.mark.parametrize(("source", "with_first"), [("chatgpt", True), ("claude", False)])

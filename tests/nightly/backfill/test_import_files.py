@@ -78,8 +78,8 @@ def archived(world: World) -> dict[str, tuple[str, bytes]]:
     return {turn.turn_id: (turn.chat_id, turn.to_json()) for turn in turns}
 
 
-def lines_in_archive(world: World) -> int:
-    return sum(path.read_bytes().count(b"\n") - 2 for path in (world.night_dir / "archive").glob("seg-*.jsonl"))
+def turns_in_archive(world: World) -> int:
+    return sum(path.read_bytes().count(b'{"kind":"turn"') for path in (world.night_dir / "archive").glob("seg-*.jsonl"))
 
 
 def fates(found: dict[str, Any]) -> tuple[int, int, int, int]:
@@ -103,7 +103,7 @@ def test_each_kind_once(light: World, source: str) -> None:
     again = report(light, *arguments)
     assert fates(again) == (0, found, 0, 0)
     assert archived(light) == before
-    assert lines_in_archive(light) == found, "nothing twice, not even in the archive"
+    assert turns_in_archive(light) == found, "nothing twice, not even in the archive"
     assert staged_files(imports_dir(light.settings())) == []
 
 
@@ -138,7 +138,7 @@ def test_killed_and_run_again(light: World, point: str) -> None:
     found = report(light, *arguments)
     assert fates(found) == (3, 0, 0, 0), "of the night that took it"
     assert sorted(archived(light)) == ["day:user", "j1:asst", "j1:user", "j2:user"]
-    assert lines_in_archive(light) == 4
+    assert turns_in_archive(light) == 4
     assert light.redis.keys("hcli:memory:*") == []
     assert staged_files(imports_dir(light.settings())) == []
     assert fates(report(light, *arguments)) == (0, 3, 0, 0)
