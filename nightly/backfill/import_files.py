@@ -239,8 +239,9 @@ def _reading(
     """Stage everything in the files, in order; yields (what is read, bytes read, total bytes)."""
     format_ = format_named(request.source)
     if request.wanted.chat is None and not format_.of_a_chat:
-        raise InvalidInput(
-            f"An export of {request.source} names no chat of the bot's. Name the chat that it belongs to with --chat ID; nothing was imported."
+        request = replace(request, wanted=replace(request.wanted, chat=_only_chat(settings, request.source)))
+        findings.notes.append(
+            f"into chat {request.wanted.chat}, the only one that the bot answers (--chat names another)"
         )
     files = files_of(request.paths, format_.pattern)
     read = format_.reading(Source(files, request.wanted, settings, request.options))
@@ -253,6 +254,17 @@ def _reading(
             if one.candidate is not None:
                 staging.add(one.candidate)
             yield what, sum(sizes[:unit]) + one.done, sum(sizes)
+
+
+def _only_chat(settings: Settings, source: str) -> str:
+    """The chat of what names none, if the bot answers just one."""
+    chats = sorted(settings.allowed)
+    if len(chats) != 1:
+        known = f" The bot answers {', '.join(map(str, chats))}." if chats else ""
+        raise InvalidInput(
+            f"An export of {source} names no chat of the bot's. Name the chat that it belongs to with --chat=ID.{known} Nothing was imported."
+        )
+    return str(chats[0])
 
 
 def _as_agreed(read: ReadCandidate, settings: Settings, request: Request) -> ReadCandidate:

@@ -57,7 +57,8 @@ def import_(
     else:
         given = {"chat": chat and given_chat(chat), "bot": bot, "only": only, "dates": dates}
         options = [f"--{name}={value}" for name, value in given.items() if value]
-        _bring_in(settings, [*map(str, files or []), *options], dry_run=dry_run, yes=yes, json=json)
+        paths = [str(path.absolute()) for path in files or []]
+        _bring_in(settings, [*paths, *options], dry_run=dry_run, yes=yes, json=json)
 
 
 def _refuse_elsewhere(settings: Settings) -> None:
@@ -65,25 +66,25 @@ def _refuse_elsewhere(settings: Settings) -> None:
 
     if not night_is_here(settings):
         raise InvalidInput(
-            "The archive is on another host, or belongs to another user. Run hmem import there; it needs no day host's settings."
+            "The archive is on another host, or belongs to another user. On the night's host, hmem-night backfill FILE imports."
         )
 
 
 def _bring_in(settings: Settings, arguments: list[str], *, dry_run: bool, yes: bool, json: bool) -> None:
-    from dispatcher.releases.night_command import NightCommandFailed, read_lines, run_night
+    from dispatcher.releases.night_command import NightCommandFailed, run_night
 
     as_json = ["--json"] if json else []
     try:
         if dry_run or not yes:
-            for line in read_lines(settings, "backfill", *arguments, "--dry-run", *as_json):
-                typer.echo(line.decode("utf-8", "replace").rstrip("\n"))
-        if dry_run or not (yes or (sys.stdin.isatty() and typer.confirm("Import this?"))):
-            if not dry_run:
-                typer.echo("Nothing was imported. Run it again with --yes.", err=True)
+            typer.echo(run_night(settings, "backfill", *arguments, "--dry-run", *as_json), nl=False)
+        if dry_run:
             return
-        sys.stdout.buffer.write(run_night(settings, "backfill", *arguments, *as_json))
+        if not (yes or (sys.stdin.isatty() and typer.confirm("Import this?"))):
+            typer.echo("Nothing was imported. Run it again with --yes.", err=True)
+            return
+        typer.echo(run_night(settings, "backfill", *arguments, *as_json), nl=False)
     except NightCommandFailed as error:
-        raise InvalidInput(error.sentence or str(error)) from error
+        raise SystemExit(error.code) from error  # the night has said why
 
 
 def imports(settings: Settings) -> list[dict[str, Any]]:

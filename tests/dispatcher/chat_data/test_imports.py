@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from shared.errors import InvalidInput
 from tests.nightly.imports.exports.builders import NOON, gpt_conversation, gpt_node, written, zipped
 from tests.support.world import World
 
@@ -25,7 +26,7 @@ def export(world: World, name: str, *messages: str) -> Path:
 
 
 def bring(world: World, path: Path) -> dict[str, Any]:
-    done = world.command("hmem-night", "backfill", "chatgpt", str(path), f"--chat={CHAT}", "--json")
+    done = world.command("hmem", "import", str(path), "--yes", "--json", ALLOWED_CHATS=CHAT)
     report: dict[str, Any] = json.loads(done.stdout)
     return report
 
@@ -87,6 +88,21 @@ def test_undoing_leaves_what_another_import_has_too(light: World) -> None:
     assert "Neither today's memory nor release" in light.command("hmem", "history", CHAT, check=False).stderr
     done = light.command("hmem", "import", "--undo", "nothing", "--yes", check=False)
     assert "There is no import nothing. hmem import --list shows all." in done.stderr
+
+
+def test_the_preview_says_what_it_is_and_shows_the_first_and_last_words(light: World) -> None:
+    path = export(light, "export.zip", "what stands at the pond?", "A heron.", "thanks")
+    done = light.command("hmem", "import", str(path), ALLOWED_CHATS=CHAT)
+    assert "conversations.json" in done.stderr, "by what it is recognised"
+    assert "3 turns found: 3 would be new" in done.stdout
+    assert "into chat 9912, the only one that the bot answers (--chat names another)" in done.stdout
+    assert "user: what stands at the pond?" in done.stdout
+    assert "user: thanks" in done.stdout
+    assert "Nothing was imported. Run it again with --yes." in done.stderr
+    assert listed(light) == []
+    done = light.command("hmem", "import", str(path), "--yes", ALLOWED_CHATS="5,9912", check=False)
+    assert done.returncode == InvalidInput.exit_code
+    assert "Name the chat that it belongs to with --chat=ID. The bot answers 5, 9912." in done.stderr
 
 
 @pytest.mark.parametrize("given", [(), ("--list", "--undo", "x"), ("file", "--list")])

@@ -8,7 +8,7 @@ import pytest
 
 from nightly.imports.formats import formats
 from shared.errors import InvalidInput
-from tests.nightly.backfill.test_import_files import archived, backfill, fates, turns_in_archive, plan, report
+from tests.nightly.backfill.test_import_files import archived, backfill, fates, plan, report, turns_in_archive
 from tests.nightly.imports.exports.builders import (
     NOON,
     claude_conversation,
