@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from nightly.imports.formats import ImportFormat, file_by_file
-from nightly.imports.json_stream import JsonStream
 from nightly.imports.readers.conversations import (
     Assistant,
     Conversation,
@@ -28,7 +27,6 @@ from nightly.imports.readers.conversations import (
     identity_of,
     list_of,
     object_of,
-    title_of,
 )
 from shared.hooks import hook
 from shared.turns.records import RecordRefused, timestamp_of
@@ -45,24 +43,6 @@ _ATTACHED = {"image_asset_pointer": "photo", "audio_asset_pointer": "voice", "vi
 _MARK = re.compile("[ ]?\ue200(?P<kind>[^\ue200-\ue202]*)(?:\ue202(?P<values>[^\ue200\ue201]*))?\ue201")
 #: Later than any time in seconds: some exports have milliseconds.
 _MILLISECONDS = 1e11
-
-
-def _members(conversation: Conversation, stream: JsonStream, name: str, event: str, value: Any) -> Iterator[Node]:
-    if name == "mapping" and event == "start_map":
-        conversation.messages = True
-        for node, begun, inner in stream.members():
-            yield _node(conversation, node, stream.value(begun, inner))
-        return
-    whole = stream.value(event, value)
-    if name in ("conversation_id", "id"):
-        # Both are the same, and older exports have only `id`.
-        conversation.identity = identity_of(whole) or conversation.identity
-    elif name == "title":
-        conversation.title = title_of(whole)
-    elif name == "create_time":
-        conversation.began = _time(whole)
-    elif name == "current_node":
-        conversation.leaf = identity_of(whole)
 
 
 def _node(conversation: Conversation, name: str, value: Any) -> Node:
@@ -134,9 +114,12 @@ def _time(value: Any) -> float | None:
 CHATGPT = Assistant(
     SOURCE,
     "gpt",
-    ("conversations.json", "conversations-*.json"),
-    _members,
-    "it has no mapping of messages, so it is no conversation of ChatGPT's export",
+    "ChatGPT's export",
+    ("mapping", "start_map"),
+    # Both ids are the same, and older exports have only `id`.
+    {"conversation_id": "identity", "id": "identity", "title": "title", "create_time": "began", "current_node": "leaf"},
+    _node,
+    _time,
     "mapping.[^.]*.message",
 )
 

@@ -16,11 +16,10 @@ Nor is `uuid`: then a message is told by its time, its side and its words, and a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from nightly.imports.formats import ImportFormat, file_by_file
-from nightly.imports.json_stream import JsonStream
 from nightly.imports.readers.conversations import (
     Assistant,
     Conversation,
@@ -28,7 +27,6 @@ from nightly.imports.readers.conversations import (
     ShownMessage,
     identity_of,
     list_of,
-    title_of,
 )
 from shared.hooks import hook
 from shared.wire.ids import moment_of
@@ -40,34 +38,14 @@ _ROLES = {"human": "user", "user": "user", "assistant": "asst"}
 _PLACEHOLDER = re.compile(r"(?:```\s*)?This block is not supported on your current device yet\.(?:\s*```)?")
 
 
-def _members(conversation: Conversation, stream: JsonStream, name: str, event: str, value: Any) -> Iterator[Node]:
-    if name == "chat_messages" and event == "start_array":
-        conversation.messages = True
-        before = None
-        for number, (begun, inner) in enumerate(stream.elements(), start=1):
-            node = _node(conversation, number, stream.value(begun, inner), before)
-            if node is not None:
-                before = node.node
-                yield node
-        return
-    whole = stream.value(event, value)
-    if name == "uuid":
-        conversation.identity = identity_of(whole) or ""
-    elif name == "name":
-        conversation.title = title_of(whole)
-    elif name == "created_at":
-        conversation.began = moment_of(whole)
-    elif name == "current_leaf_message_uuid":
-        conversation.leaf = identity_of(whole)
-
-
-def _node(conversation: Conversation, number: int, value: Any, before: str | None) -> Node | None:
+def _node(conversation: Conversation, number: int, value: Any) -> Node | None:
     """A message, behind the one that it names, or else behind the one before it."""
     if not isinstance(value, dict):
         conversation.refused.append(f"message {number} is not a JSON object")
         return None
     told = (value.get("created_at"), value.get("sender"), _text(value))
     identity = identity_of(value.get("uuid")) or conversation.ids.next(*told)
+    before = next(reversed(conversation.nodes), None)
     parent = identity_of(value.get("parent_message_uuid")) if "parent_message_uuid" in value else before
     return Node(identity, parent, _content(value))
 
@@ -115,9 +93,11 @@ def _list(value: Any) -> list[dict[str, Any]]:
 CLAUDE = Assistant(
     SOURCE,
     "claude",
-    ("conversations.json", "conversations-*.json"),
-    _members,
-    "it has no chat_messages, so it is no conversation of Claude's export",
+    "Claude's export",
+    ("chat_messages", "start_array"),
+    {"uuid": "identity", "name": "title", "created_at": "began", "current_leaf_message_uuid": "leaf"},
+    _node,
+    moment_of,
     "chat_messages",
 )
 

@@ -9,7 +9,7 @@ Of messengers: messages without ids, by names.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,8 @@ from shared.text.format import one_line, shorten
 from shared.turns.message_origin import Origin
 from shared.turns.records import ANSWERS, CONVERSATION, RecordRefused, Turn
 
+#: Where the conversations are.
+_PATTERNS = ("conversations.json", "conversations-*.json")
 #: The longest title that is kept.
 TITLE_CHARACTERS = 200
 OTHER_BRANCH = "of a branch that was edited or answered anew"
@@ -86,25 +88,24 @@ class Conversation:
         return [*found.values()][::-1]
 
 
-#: Reads the member of a conversation that begins with this event, and yields messages: (conversation, stream, name, event, value).
-Members = Callable[[Conversation, JsonStream, str, str, Any], Iterator[Node]]
-
-
 @dataclass(frozen=True)
 class Assistant:
-    """How one assistant writes its export. `source`: the format's name. `prefix`: of the ids. `lacking`: said of an object without messages.
-    `sign`: the field of conversations by which they are recognised, as a pattern of paths."""
+    """How one assistant writes its export, `what`. `source`: the format's name. `prefix`: of the ids. `messages`: the field that has a conversation's
+    messages, and the event that begins it. `fields`: what the others are, by name. `node`: reads a message, from its name or number. `time`: reads a
+    time. `sign`: the field by which conversations are recognised, as a pattern of paths."""
 
     source: str
     prefix: str
-    patterns: tuple[str, ...]
-    members: Members
-    lacking: str
+    what: str
+    messages: tuple[str, str]
+    fields: Mapping[str, Literal["identity", "title", "began", "leaf"]]
+    node: Callable[[Conversation, Any, Any], Node | None]
+    time: Callable[[Any], float | None]
     sign: str
 
     def recognise(self, export: Export) -> str | None:
         sign = re.compile(rf"(?:\[\]\.)?{self.sign}")
-        for where, paths in outlines(export, *self.patterns):
+        for where, paths in outlines(export, *_PATTERNS):
             if any(map(sign.fullmatch, paths)):
                 return f"{where} whose conversations have `{self.sign.partition('.')[0]}`"
         return None
@@ -116,7 +117,7 @@ class Assistant:
             def conversations(member: Member, done: Callable[[int], int]) -> Iterator[ReadCandidate]:
                 return _Reading(self, export.place(member), done, unit, source).conversations(member)
 
-            yield from export.each(export.named(*self.patterns), conversations)
+            yield from export.each(export.named(*_PATTERNS), conversations)
 
 
 class _Reading:
@@ -148,20 +149,45 @@ class _Reading:
             stream.skip(event)
         else:
             for name, begun, value in stream.members():
-                for node in self._assistant.members(conversation, stream, name, begun, value):
-                    if (earlier := conversation.nodes.pop(node.node, None)) and earlier.content:
-                        conversation.refused.append("a message has the id of a later one, which counts")
-                    conversation.nodes[node.node] = node
-                    content.progress()
+                if (name, begun) == self._assistant.messages:
+                    self._messages(conversation, stream, content)
+                else:
+                    self._field(conversation, name, stream.value(begun, value))
                 content.progress()
         yield from self._outcome(conversation, self._done(content.done))
+
+    def _messages(self, conversation: Conversation, stream: JsonStream, content: MemberStream) -> None:
+        conversation.messages = True
+        numbered = ((number, *one) for number, one in enumerate(stream.elements(), start=1))
+        inside: Iterator[tuple[str | int, str, Any]] = (
+            stream.members() if self._assistant.messages[1] == "start_map" else numbered
+        )
+        for name, begun, value in inside:
+            node = self._assistant.node(conversation, name, stream.value(begun, value))
+            if node is not None:
+                if (earlier := conversation.nodes.pop(node.node, None)) and earlier.content:
+                    conversation.refused.append("a message has the id of a later one, which counts")
+                conversation.nodes[node.node] = node
+            content.progress()
+
+    def _field(self, conversation: Conversation, name: str, value: Any) -> None:
+        known = self._assistant.fields.get(name)
+        if known == "identity":
+            conversation.identity = identity_of(value) or conversation.identity
+        elif known == "title":
+            conversation.title = title_of(value)
+        elif known == "began":
+            conversation.began = self._assistant.time(value)
+        elif known == "leaf":
+            conversation.leaf = identity_of(value)
 
     def _outcome(self, conversation: Conversation, done: int) -> Iterator[ReadCandidate]:
         place = f"{self._place}: conversation {conversation.number}"
         for why in conversation.refused:
             yield ReadCandidate(done, unreadable=why, place=place)
         if not conversation.messages:
-            yield ReadCandidate(done, unreadable=self._assistant.lacking, place=place)
+            field, what = self._assistant.messages[0], self._assistant.what
+            yield ReadCandidate(done, unreadable=f"it has no {field}, so it is no conversation of {what}", place=place)
             return
         if self._only is not None and plain(conversation.title) != plain(self._only):
             yield ReadCandidate(done, left_out=OTHER_CONVERSATION)
