@@ -61,7 +61,8 @@ class OpenRelease:
             self._on_purpose = settings.without_vectors
             if settings.memory_backend != "summary":
                 self.open_texts()
-            self._backend: MemoryBackend = backend_of(settings, path, self.manifest)
+            self._settings = settings
+            self._made: MemoryBackend | None = None
             self._zone = settings.timezone
             self._pool = ThreadPoolExecutor(settings.max_concurrent_tasks, thread_name_prefix="vectors")
             self._stack = stack.pop_all()
@@ -88,22 +89,30 @@ class OpenRelease:
                 self._notes = _open_notes(self.path, self.manifest)
                 self._opened = True
 
+    @property
+    def _backend(self) -> MemoryBackend:
+        """Made when it is first used: numpy, which it needs, takes 11 MB."""
+        with self._opening:
+            if self._made is None:
+                self._made = backend_of(self._settings, self.path, self.manifest)
+            return self._made
+
     def open_vectors(self) -> None:
         """Slow; runs in the background by day."""
         self._backend.open()
 
     def without_vectors(self, why: str) -> None:
         """Never open them: from now on every lookup reports `why`."""
-        replaced, self._backend = self._backend, NullBackend(why)
-        replaced.close()
+        replaced, self._made = self._made, NullBackend(why)
+        if replaced:
+            replaced.close()
 
     def close(self) -> None:
         with self._stack:
             self._pool.shutdown(wait=True)
-            self._backend.close()
-            for index in (self._lexical, self._notes, self._chats):
-                if index:
-                    index.close()
+            for one in (self._made, self._lexical, self._notes, self._chats):
+                if one:
+                    one.close()
 
     def summary(self, chat_id: str) -> str | None:
         """The chat's summary, if it has one; ReleaseRefused if the files of `chats/` were modified."""

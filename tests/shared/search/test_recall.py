@@ -70,7 +70,7 @@ def opened(light: World) -> Any:
     def make(meaning: Meaning | None = None, **more: Any) -> OpenRelease:
         releases.append(OpenRelease(light.settings(**more), (light.memory_dir / "current").resolve()))
         if meaning:
-            releases[-1]._backend = meaning  # type: ignore[assignment]
+            releases[-1]._made = meaning  # type: ignore[assignment]
         return releases[-1]
 
     yield make
@@ -87,6 +87,16 @@ def talk(world: World, **texts: str) -> None:
     for number, (task, text) in enumerate(texts.items(), start=1):
         world.say(task, text, timestamp=NOON - DAY * (len(texts) - number + 1))
     world.night()
+
+
+def test_a_list_of_chats_makes_no_reader_of_vectors(light: World, opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It loads numpy, 11 MB of the owner's page."""
+    talk(light, boiler="the boiler broke")
+    made: list[str] = []
+    monkeypatch.setattr("shared.search.recall.backend_of", lambda *_: made.append("a reader"))
+    with closing(opened()) as release:
+        assert release.chats() == {"9912": 1}
+        assert made == []
 
 
 def test_meaning_finds_what_words_do_not(light: World, opened: Any) -> None:
