@@ -29,6 +29,8 @@ from shared.wire.values import living, shown
 
 #: Seconds for which a queue that seems stalled is watched, and between two looks. A dispatcher that has lost Redis pauses for 3.2 s.
 WATCH_SECONDS, LOOK_SECONDS = 5.0, 0.2
+#: Seconds that a question waits for Claude in all: a hold that ends later is of a wrong clock.
+LONGEST_WAIT_SECONDS = 12 * 3600
 #: For so many seconds after a hold, and a try in vain, the trouble counts as the same.
 SAME_TROUBLE_SECONDS = 900
 LOG = "journalctl -u hmem-dispatcher"
@@ -57,7 +59,8 @@ def holds_of(fields: Mapping[bytes, bytes], now: float) -> dict[str, Hold]:
         with suppress(RecordRefused, KeyError, ValueError, TypeError):
             record = loads_object(raw)
             since, next_try, resets = (float(record.get(name) or 0.0) for name in ("since", "next", "resets"))
-            if record["why"] in REASONS and math.isfinite(since + next_try + resets) and next_try > now:
+            ahead = next_try - now if math.isfinite(since + next_try + resets) else 0.0
+            if record["why"] in REASONS and 0 < ahead <= LONGEST_WAIT_SECONDS + SAME_TROUBLE_SECONDS:
                 found[chat.decode("utf-8", "replace")] = Hold(record["why"], since, next_try, resets or None)
     return found
 

@@ -26,7 +26,7 @@ from dispatcher.queue.chat_commands import answered_at_once
 from dispatcher.queue.existing_values import NO_TURNS, ExistingResult, Signed
 from dispatcher.queue.refused import USED_ID, dead_letter
 from dispatcher.queue.scripts import script_text
-from dispatcher.queue.state import SAME_TROUBLE_SECONDS
+from dispatcher.queue.state import LONGEST_WAIT_SECONDS, SAME_TROUBLE_SECONDS
 from shared.hooks import failures
 from shared.system.processes import died_here, process_name
 from shared.text.format import tokens
@@ -39,9 +39,10 @@ from shared.wire.ids import FROM_TERMINAL, bot_of
 MAX_ATTEMPTS = 3
 #: From this many deaths on it runs alone: it causes the next death itself.
 ALONE_FROM = MAX_ATTEMPTS - 1
-#: Seconds that a question waits for Claude in all; and the times of postpone.lua.
-LONGEST_WAIT_SECONDS = 12 * 3600
-PAUSES = {"first": 60, "pause": 600, "most": LONGEST_WAIT_SECONDS, "most_own": 3600, "same": SAME_TROUBLE_SECONDS}
+#: The times of postpone.lua. Seconds.
+PAUSES: dict[str, Any] = {
+    "first": 60, "pause": 600, "most": LONGEST_WAIT_SECONDS, "most_own": 3600, "same": SAME_TROUBLE_SECONDS,
+}  # fmt: skip
 #: How far in the queue an edit of a question is looked for.
 FARTHEST_EDIT = 500
 #: `claim` found a task that must run alone while others run: claim again once they have ended.
@@ -225,27 +226,19 @@ class TaskQueue:
             return False
         names = [keys.inflight(self.worker), keys.BUSY, keys.TASKS, keys.HOLDS, keys.cancel(task.task_id)]
         names += [keys.session(task.chat_id), keys.partial(task.task_id), keys.bot_waiting(bot_of(task.chat_id))]
-        how = {
-            "task": task.task_id,
-            "all": error.follows is Follows.ALL_WAIT,
-            "why": error.why,
-            "resets": error.resets,
-            "asked": task.submitted_at,
-            "session": finished.session_was,
-            "now": time.time(),
-            **PAUSES,
-        }
+        everybody = error.follows is Follows.ALL_WAIT
+        how = PAUSES | {"task": task.task_id, "all": everybody, "session": finished.session_was, "now": time.time()}
+        how |= {"why": error.why, "resets": error.resets, "asked": task.submitted_at}
         return bool(await self._run("postpone", names, [claim.token, claim.lock, dumps(how)]))
 
     async def edits_of(self, task: Task) -> list[Task]:
         """New texts of a claimed question that wait in the queue, the newest last: they came while it was in flight before, and it was put back."""
-        waiting: list[bytes] = await self._run("queued", [keys.TASKS], [0, FARTHEST_EDIT, MOST_TASK_BYTES])
+        queued: list[bytes] = await self._run("queued", [keys.TASKS], [0, FARTHEST_EDIT, MOST_TASK_BYTES])
         found = []
-        for raw in waiting:
+        for raw in queued:
             with suppress(RecordRefused):
-                if task.task_id.encode() in raw and (edit := Task.parse(raw)).edited and edit.corrects == task.task_id:
-                    found.append(edit)
-        return found
+                found += [Task.parse(raw)] if task.task_id.encode() in raw else []
+        return [one for one in found if one.edited and one.corrects == task.task_id]
 
     async def _past_existing(self, script: str, names: list[str], arguments: list[Any], task_id: str) -> int:
         """Run a script that writes a result; an existing one is judged first."""

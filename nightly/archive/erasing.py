@@ -25,16 +25,7 @@ import orjson
 
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.chat_chunks import ChatReader
-from nightly.archive.segments import (
-    DAMAGED,
-    RawRecord,
-    Segment,
-    WrittenText,
-    event_of,
-    readable_turn,
-    sayings_of,
-    write_segment,
-)
+from nightly.archive.segments import DAMAGED, RawRecord, Segment, WrittenText, event_of, readable_turn, write_segment
 from nightly.index.previous import LAST
 from nightly.night.failure import reason_of
 from nightly.night.folder import CACHE, Night, imports_dir
@@ -240,7 +231,7 @@ def _left_needles(path: Path) -> list[str]:
 def _texts_of(line: Line) -> list[str]:
     """The words of a person or a model in a line that is erased."""
     if line["kind"] == "text":
-        return sayings_of(WrittenText.from_json(line).text)
+        return WrittenText.from_json(line).sayings
     if line["kind"] == "event":
         return event_of(line).texts
     raw = RawRecord.from_json(line)
@@ -276,7 +267,7 @@ def _remaining(night: Night) -> Iterator[str]:
             if line["kind"] == "event":
                 yield from event_of(line).texts
             elif line["kind"] == "text" and (text := WrittenText.from_json(line)).turns:
-                yield from sayings_of(text.text)
+                yield from text.sayings
 
 
 def _rewrite(directory: Path, name: str, eraser: Eraser) -> None:

@@ -128,20 +128,20 @@ class WrittenText:
             raise TypeError("a text has a field of another type")
         return cls(key, model, digest, chat_id, text, tuple(turns))
 
+    @property
+    def sayings(self) -> list[str]:
+        """The sentences in it: of JSON each string, else the whole text."""
+        try:
+            read = orjson.loads(self.text)
+        except ValueError:
+            return [self.text]
+        return list(_strings(read))
+
     def is_made_from(self, tombstone: Tombstone) -> bool:
         """Whether it may contain words of a turn that this tombstone covers."""
         if tombstone.chat_id != self.chat_id:
             return False
         return not self.turns or tombstone.turn_ids is None or not tombstone.turn_ids.isdisjoint(self.turns)
-
-
-def sayings_of(text: str) -> list[str]:
-    """The sentences in what a model wrote: of JSON each string, else the whole text."""
-    try:
-        read = orjson.loads(text)
-    except ValueError:
-        return [text]
-    return list(_strings(read))
 
 
 def _strings(value: object) -> Iterator[str]:

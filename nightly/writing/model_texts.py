@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from nightly.archive.segments import ArchivedTexts, WrittenText, read_texts, sayings_of, write_texts
+from nightly.archive.segments import ArchivedTexts, WrittenText, read_texts, write_texts
 from nightly.night.folder import CACHE, Night, damaged_removed, open_cache
 from nightly.writing.writers import NightWriter, open_writer
 from shared.errors import EmbeddingError
@@ -146,7 +146,7 @@ class ModelTexts:
         except EmbeddingError as error:
             reason = getattr(error, "reason", str(error))
         self.asked += 1
-        self._usable += reason is None and bool(sayings_of(answer))
+        self._usable += reason is None and _says(answer)
         # a few chats of which it says nothing usable, each night again, are no reason not to ask about the others
         few = unusable is not None and (self._once or len(self.unusable) < self._usable)
         self._count(reason, few)
@@ -161,7 +161,7 @@ class ModelTexts:
 
     def _repeated(self, answer: str, chat_id: str) -> str | None:
         """One that says nothing may be given of many chats."""
-        same = self._said.setdefault(answer, chat_id) != chat_id and sayings_of(answer)
+        same = self._said.setdefault(answer, chat_id) != chat_id and _says(answer)
         return "the answer is the same as about another chat" if same else None
 
     def _count(self, reason: str | None, few: bool) -> None:
@@ -198,6 +198,10 @@ class ModelTexts:
         self._cache.close()
         if self._server is not None:
             self._server.close()
+
+
+def _says(answer: str) -> bool:
+    return bool(WrittenText("", "", "", "", answer).sayings)
 
 
 def drop_leftovers(night: Night) -> None:

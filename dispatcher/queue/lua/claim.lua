@@ -75,8 +75,10 @@ local function waits(raw, chat)
   local ok, task = pcall(cjson.decode, raw)
   local message = ok and type(task) == 'table' and type(task.message) == 'string' and task.message or ''
   if message ~= '' and string.find(tostring(task.task_id), ARGV[11], 1, true) == 1 then return false end
-  local name = string.match(message, '^%s*/(%a+)')
-  return not (name and string.find(ARGV[10], ' ' .. string.lower(name) .. ' ', 1, true))
+  -- A command (command.py), and nothing that only looks like one: that would be asked again and again.
+  local name, text = string.match(message, '^%s*/(%a+)(.*)')
+  if not name or task.forward or task.media or task.scheduled or not string.find(string.gsub(text, '^@[%w_]+', '') .. ' ', '^%s') then return true end
+  return not string.find(ARGV[10], ' ' .. string.lower(name) .. ' ', 1, true)
 end
 
 -- Cut the head without reading it, if it is certainly too large. Redis cannot report the size of one entry, and reading 100 MB here takes a second;

@@ -304,6 +304,28 @@ def test_what_a_message_itself_may_cause_holds_its_chat_for_an_hour_and_no_other
         dispatcher.stop(signal.SIGTERM)
 
 
+def test_what_only_looks_like_a_command_waits_like_any_question(troubled: World) -> None:
+    """It is not answered without Claude: taken at once, it would be asked in vain without a pause."""
+    trouble(troubled, ENDED)
+    dispatcher = troubled.start_dispatcher()
+    try:
+        tasks: list[tuple[str, dict[str, Any]]] = [
+            ("/why-not", {}), ("/why@home's", {}), ("/why", {"forward": {}}), ("/why", {"scheduled": True}),
+        ]  # fmt: skip
+        for number, (message, more) in enumerate(tasks):
+            awaited(troubled, f"t{number}")
+            troubled.enqueue(f"t{number}", message, chat_id=number + 1, **more)
+        wait_for(lambda: all_wait(troubled, len(tasks)) and held(troubled), "all to wait")
+        before = held(troubled)
+        time.sleep(1)
+        assert (all_wait(troubled, len(tasks)), held(troubled)) == (True, before)
+        awaited(troubled, "command")
+        troubled.enqueue("command", "/why@memory_bot", chat_id=1)
+        wait_for(lambda: troubled.redis.exists("hcli:results:command"), "what is answered at once")
+    finally:
+        dispatcher.stop(signal.SIGTERM)
+
+
 def test_a_bot_that_gives_up_by_itself_gets_the_error_at_once(troubled: World) -> None:
     trouble(troubled, ENDED)
     dispatcher = troubled.start_dispatcher()
