@@ -55,6 +55,7 @@ class Marks:
     _sentences: Counter[str] = field(default_factory=Counter)
     _lines: list[str] = field(default_factory=list)  # the first and the last one of the message that is being told
     _ios: bool = False
+    _begins: Head | None = None
 
     def add(self, head: Head | None, line: str) -> None:
         """The next line; `head`: of the message that it begins."""
@@ -62,6 +63,8 @@ class Marks:
             self._lines[1:] = [line] if self._lines else []
             return
         self._end()
+        if self._begins is None:
+            self._begins = head
         self._lines, self._ios = [head.text], head.ios
         if head.sender is None or head.text.startswith(("\u200e", "\u200f")):
             self._named.update(plain(name) for name in QUOTE.split(head.text)[1::2][:_SHOWN])
@@ -102,18 +105,19 @@ class Marks:
         return certain or name in self.files or _NAMED_BY_WHATSAPP.match(name) is not None
 
     @cached_property
-    def own_names(self) -> frozenset[str]:
-        """Senders that are nobody, but the group itself: it is called so by the export or by a notice, and two others write as much at least."""
+    def own_name(self) -> str | None:
+        """The sender that is nobody, but the group itself: an iPhone's chat begins with a notice by it, the export or a notice calls the chat so, and
+        two others write as much at least."""
+        name = self._begins.sender if self._begins and self._begins.ios else None
         called = self._named | {plain(re.sub(r" \(\d+\)\Z", "", title.partition(" - ")[2])) for title in self.titles}
-        return frozenset(
-            name
-            for name, count in self._senders.items()
-            if plain(name) in called and sum(other >= count for other in self._senders.values()) > 2
-        )
+        others = [
+            count for sender, count in self._senders.items() if sender != name and count >= self._senders[str(name)]
+        ]
+        return name if name is not None and plain(name) in called and len(others) > 1 else None
 
     def is_nobody(self, head: Head) -> bool:
         """Whether its sender is the group, or a part of a notice: no person whose other messages have nothing of one."""
-        return head.sender in self.own_names or (head.cut and head.sender not in self._senders)
+        return head.sender == self.own_name or (head.cut and head.sender not in self._senders)
 
     def notes(self) -> Iterator[str]:
         """What is to be said of the chat, once all of its lines were told."""
@@ -127,7 +131,7 @@ class Marks:
             yield f"{_listed(once)} stands where WhatsApp's own marks do, but only once: it came in as words"
         if often and (again or self._sure):  # its phrases for deleted messages are not known, either
             yield f"{_listed(often)} came in as words; perhaps WhatsApp wrote that in the place of deleted messages"
-        for name in sorted(self.own_names):
+        if name := self.own_name:
             yield f"{shown(name)} is the chat's own name: {self._senders[name]} messages by it are read as notices"
 
     def not_said(self, text: str, *, ios: bool) -> str | None:
