@@ -95,7 +95,7 @@ def backfill(
     if form not in (ARCHIVE, *formats()) and os.path.exists(form):  # noqa: PTH110 - for a Path it raises if the name is too long
         files = [Path(form), *(files or [])]
         form, why = format_of(files)
-        typer.echo(f"{why} Importing it as {form}.", err=True)
+        typer.echo(f"{why} Importing it as {form}.", err=json)
     every = {
         "since": since, "until": until, "chat": chat,
         "bot": bot, "only": only, "dates": dates, "with-tombstones": with_tombstones, "yes": yes,

@@ -93,7 +93,7 @@ def test_undoing_leaves_what_another_import_has_too(light: World) -> None:
 def test_the_preview_says_what_it_is_and_shows_the_first_and_last_words(light: World) -> None:
     path = export(light, "export.zip", "what stands at the pond?", "A heron.", "thanks")
     done = light.command("hmem", "import", str(path), ALLOWED_CHATS=CHAT)
-    assert "conversations.json" in done.stderr, "by what it is recognised"
+    assert "conversations.json" in done.stdout, "by what it is recognised"
     assert "3 turns found: 3 would be new" in done.stdout
     assert "into chat 9912, the only one that the bot answers (--chat names another)" in done.stdout
     assert "user: what stands at the pond?" in done.stdout

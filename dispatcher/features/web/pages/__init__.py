@@ -31,6 +31,7 @@ PAGES = (
     Page("/import/upload", moving.upload, writes=True, whole_host=True, takes_file=True),
     Page("/import/plan", moving.plan, writes=True, whole_host=True),
     Page("/import/stage", moving.stage, writes=True, whole_host=True),
+    Page("/import/undo", moving.undo, writes=True, whole_host=True),
     Page("/settings", today.settings, whole_host=True),
     Page("/jobs/{job}", today.job),
 )

@@ -1,4 +1,4 @@
-"""Export of a chat as a download, and import of old history: upload, dry run, then the import itself."""
+"""Export of a chat as a download, and import of old history: upload, dry run, the import itself, and taking it back."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from starlette.responses import FileResponse, Response
 
 from dispatcher.chat_data.export.chat import export_chat
 from dispatcher.chat_data.forget.layers.files import EXPORTS
+from dispatcher.cli.copies.imports import imports
 from dispatcher.features.web.requests.asked import Asked, go_to, one_at_a_time
 from dispatcher.features.web.requests.uploads import uploaded
 from dispatcher.releases.night_command import NightCommandFailed, night_is_here, read_json, read_lines
@@ -64,8 +65,17 @@ def page(asked: Asked) -> Response:
 def _page(asked: Asked, title: str, plan: str | None, given: dict[str, str]) -> Response:
     file, here = asked.value("file"), night_is_here(asked.settings)
     there, sources = uploaded(asked.settings, file) if file else None, _formats(asked.settings)
+    listed = imports(asked.settings) if asked.value("list") else None  # reads the whole archive
     return asked.page(
-        "import.html", title, sources=sources, here=here, uploaded=there, file=file, plan=plan, given=given
+        "import.html",
+        title,
+        sources=sources,
+        here=here,
+        uploaded=there,
+        file=file,
+        plan=plan,
+        given=given,
+        listed=listed,
     )
 
 
@@ -75,11 +85,14 @@ def upload(asked: Asked) -> Response:
 
 
 def _arguments(asked: Asked) -> list[str]:
-    source = _formats(asked.settings).get(asked.value("source"))
-    if source is None:
+    """Without a source the night's command recognises the file."""
+    chosen, formats = asked.value("source"), _formats(asked.settings)
+    if chosen and chosen not in formats:
         raise InvalidInput("Choose what kind of file it is.")
-    arguments = ["backfill", source["name"], str(uploaded(asked.settings, asked.value("file")))]
-    for name in ("chat", "since", "until", *(one for one in source["options"] if one in FIELDS)):
+    path = str(uploaded(asked.settings, asked.value("file")))
+    arguments = ["backfill", chosen, path] if chosen else ["backfill", path]
+    options = formats[chosen]["options"] if chosen else FIELDS
+    for name in ("chat", "since", "until", *(one for one in FIELDS if one in options)):
         if value := asked.value(name).strip():
             arguments.append(f"--{name}={value}")
     return arguments
@@ -100,3 +113,8 @@ def stage(asked: Asked) -> Response:
         raise InvalidInput("A night is running. Wait until it has ended, then import.")
     job = asked.jobs.night("Import", *_arguments(asked), file=asked.value("file"))
     return go_to(f"/jobs/{job}")
+
+
+def undo(asked: Asked) -> Response:
+    name = asked.wanted("import", "No import was named. Go back and choose one.")
+    return go_to(f"/jobs/{asked.jobs.day('Undo an import', 'forget', 'import', '--undo', name, '--yes')}")

@@ -189,14 +189,20 @@ def test_old_history_is_uploaded_tried_and_imported(site: Site, talked: World) -
     assert "The file is here" in page.text
     assert all(f'value="{source}"' in page.text for source in formats()), "each format can be chosen"
     name = page.url.params["file"]
-    plan = visitor.post("/import/plan", source="jsonl", file=name)
+    plan = visitor.post("/import/plan", source="", file=name)
     assert "What would come in" in plan
+    assert "JSON lines" in plan, "by its content"
     stored = talked.root / "state" / "web-uploads" / name
     assert stored.exists()
     done = finished(visitor, visitor.post("/import/stage", source="jsonl", file=name))
     assert not stored.exists(), "it is in the archive now"
     assert "<strong>Done</strong>" in done, done
     assert "An old story." in visitor.get("/chat/talk", chat="9912", date="2020-09-13")
+    name_of_import = re.search(r'name="import" value="(\w+)"', visitor.get("/import", list="1"))
+    assert name_of_import
+    finished(visitor, visitor.post("/import/undo", **{"import": name_of_import[1]}))
+    assert "An old story." not in visitor.get("/chat/talk", chat="9912", date="2020-09-13")
+    assert "Nothing was imported so far." in visitor.get("/import", list="1")
     assert "no longer there" in visitor.post("/import/plan", 400, source="jsonl", file="../../etc/passwd")
     assert "what kind of file" in visitor.post("/import/plan", 400, source="exe", file=name)
 
