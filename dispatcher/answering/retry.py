@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import redis
 import structlog
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential
 
 log = structlog.get_logger()
 Value = TypeVar("Value")
@@ -15,20 +15,21 @@ Value = TypeVar("Value")
 #: Errors of a Redis that is in trouble; any other error (a key of another type) would be the same next time.
 _TROUBLE = ("OOM", "MISCONF", "READONLY", "LOADING", "BUSY", "MASTERDOWN", "NOREPLICAS", "CLUSTERDOWN", "TRYAGAIN")
 
+LONGEST_PAUSE_SECONDS = 10.0
+
 
 async def keep_trying(call: Callable[[], Awaitable[Value]]) -> Value:
     """Repeat until Redis answers; raises an error that another try would not change."""
-    try:
-        return await call()  # nearly always enough: the retry machinery costs more than the call
-    except Exception as error:
-        if not _may_pass(error):
-            raise
-    async for attempt in AsyncRetrying(
-        retry=retry_if_exception(_may_pass), wait=wait_exponential(0.2, max=10), before_sleep=_log_retry
-    ):
-        with attempt:
+    pause = 0.2
+    while True:
+        try:
             return await call()
-    raise AssertionError("the retries above do not end")
+        except Exception as error:
+            if not _may_pass(error):
+                raise
+            log.error("Redis failed, trying again", error=str(error), seconds=pause)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
 
 def _may_pass(error: BaseException) -> bool:
@@ -37,8 +38,3 @@ def _may_pass(error: BaseException) -> bool:
     ):
         return str(error).startswith(_TROUBLE)
     return isinstance(error, redis.RedisError)
-
-
-def _log_retry(state: RetryCallState) -> None:
-    error = state.outcome.exception() if state.outcome else None
-    log.error("Redis failed, trying again", error=str(error), attempt=state.attempt_number)

@@ -19,14 +19,6 @@ _COMMAND = re.compile(r"\A/(?P<name>[a-z]{1,16})(?:@\w+)?(?:\s+(?P<text>.*))?\Z"
 
 
 @dataclass(frozen=True)
-class ChatCommand:
-    """`/remind tomorrow 9:00 tea` is `remind` with the text behind it."""
-
-    name: str
-    text: str = ""
-
-
-@dataclass(frozen=True)
 class CommandReply:
     """The answer to a command; `forgotten`: whether something was forgotten; `error`: the text says why it could not be carried out; `corrected`: an
     earlier turn that is written anew.
@@ -50,10 +42,10 @@ class Handler(Protocol):
         ...
 
 
-def read_command(message: str) -> ChatCommand | None:
-    """The command that a message could be; None for any other message."""
+def read_command(message: str) -> tuple[str, str] | None:
+    """Name and text of the command that a message could be (`/remind tomorrow 9:00 tea`); None for any other message."""
     found = _COMMAND.match(message.strip())
-    return ChatCommand(found["name"].lower(), (found["text"] or "").strip()) if found else None
+    return (found["name"].lower(), (found["text"] or "").strip()) if found else None
 
 
 log = structlog.get_logger()
@@ -75,8 +67,8 @@ class CommandRegistry:
             return self._edited, ""
         if task.origin.forward or task.media or task.scheduled:
             return None
-        command = read_command(task.message)
-        return (self._handlers[command.name], command.text) if command and command.name in self._handlers else None
+        name, text = read_command(task.message) or ("", "")
+        return (self._handlers[name], text) if name in self._handlers else None
 
     async def question(self, task: Task) -> Task | None:
         """What Claude is asked: a question with its newest text, or the earlier message of `/retry`; None for any other command, and where there is

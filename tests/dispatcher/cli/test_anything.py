@@ -116,7 +116,7 @@ def taken(raw: bytes) -> Task | None:
 
 def _is_command(message: str) -> bool:
     command = read_command(message)
-    return command is not None and command.name in dispatcher_commands()
+    return command is not None and command[0] in dispatcher_commands()
 
 
 def said(world: World, raws: list[bytes]) -> dict[str, Task]:

@@ -43,7 +43,7 @@ from tests.support.world import Dispatcher, World
 ])  # fmt: skip
 def test_what_is_a_command(message: str, command: MemoryRequest | None) -> None:
     read = read_command(message)
-    assert (parse(read.text) if read and read.name == "memory" else None) == command
+    assert (parse(read[1]) if read and read[0] == "memory" else None) == command
 
 
 def test_why_is_told_in_sentences() -> None:
