@@ -106,15 +106,18 @@ class WhatWasRead:
         )
 
     def attributed(self, line: str) -> str:
-        """The line with whoever said most of it, where several people speak and it names none of them: a claim must not become a fact."""
-        if len(self._said.keys() - {"assistant"}) < 2 or any(speaker in line for speaker in self._said):
+        """The line with whoever said most of it, where several people speak and it does not begin with that name: a claim must not become a fact. A
+        name elsewhere in it may be anybody's, who may call themselves as they like."""
+        if len(self._said.keys() - {"assistant"}) < 2:
             return line
-        words = {*query_words(line)}
+        words, begun = {*query_words(line)}, line.lstrip("-*•0123456789 ")
         shared = (
-            (len(words.intersection(query_words(said))), who) for who, some in self._said.items() for _, said in some
+            (len(words.intersection(query_words(said))), begun.startswith(who), who != "assistant", who)
+            for who, some in self._said.items()
+            for _, said in some
         )
-        most, speaker = max(shared)
-        return f"{line} ({speaker})" if most > 1 and most * 2 >= len(words) else line
+        most, named, _, speaker = max(shared)
+        return f"{line} ({speaker})" if most > 1 and most * 2 >= len(words) and not named else line
 
     def lacking(self, text: str) -> str | None:
         """What says that a text is about nothing of this."""

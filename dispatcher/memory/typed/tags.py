@@ -149,7 +149,7 @@ _OPTION = {kind: re.compile(rf"\|\s*({'|'.join(names)})\s*:", re.IGNORECASE) for
 
 _LINE_START = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
 _QUOTE = re.compile(r"[ \t]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)*+>")
-_ROW = re.compile(r"[ \t]*+\|")
+_ROW, _CELL_ENDS = re.compile(r"[ \t]*+\|"), re.compile(r"[^\[\n|]*\|")
 #: The line below the head of a table.
 _TABLE = re.compile(r"^(?=[^\n]*\|)[ \t:|-]*-[ \t:|-]*$", re.MULTILINE)
 #: Stand for a tag, and for one that is shown, while it is looked at what is around it. Where the answer has them itself they are replaced.
@@ -211,7 +211,9 @@ def _places(answer: str, code: str) -> tuple[list[_Place], int]:
         before, table = 0, _TABLE.search(text) is not None
         for start, end in _brackets(text):
             opening, line, last, before = _OPENING.match(text, start), text.rfind("\n", 0, start) + 1, before, end
-            in_a_row = _ROW.match(text, line) or (table and "|" in text[max(line, last) : start])
+            in_a_row = _ROW.match(text, line) or (
+                table and ("|" in text[max(line, last) : start] or _CELL_ENDS.match(text, end))
+            )
             if not opening or text.startswith("(", end) or in_a_row:
                 continue
             if opening["code"] != code:
