@@ -27,7 +27,7 @@ from tests.support.world import World
 @pytest.mark.parametrize("source", [name for name, one in formats().items() if not one.of_a_chat])
 def test_an_export_comes_in_once_and_a_larger_one_adds_what_is_new(light: World, source: str) -> None:
     path = GOLDEN[source](light.root, False)
-    with pytest.raises(InvalidInput, match="--chat ID"):
+    with pytest.raises(InvalidInput, match="--chat=ID"):
         report(light, source, str(path))
     dry = plan(light, source, str(path), "--chat", "-100")
     assert (dry["found"], dry["unreadable"], dry["new"]) == (2, 0, 2)
@@ -83,7 +83,7 @@ def test_the_commands_take_their_options_and_name_what_is_wrong(light: World) ->
     path = written(light.root / "chat.txt", "03/04/24, 10:00 - Ann: hi\n03/04/24, 10:01 - AI: hello\n")
     asked = backfill(light, str(path), "--chat", "9912", "--dry-run", check=False)
     assert asked.returncode == 24
-    assert "is WhatsApp's exported chat (ZIP or text): a file whose lines begin with a date" in asked.stderr
+    assert "is WhatsApp's exported chat (ZIP or text): a file whose lines begin with a date" in asked.stdout
     assert "--dates dmy, mdy or ymd" in asked.stderr
     for other, code in (("claude", 24), ("openclaw", 0)):  # any text may be a note
         other_format = backfill(light, other, str(path), "--chat", "9912", "--dry-run", check=False)
