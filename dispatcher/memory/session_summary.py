@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 import structlog
 
 from shared.config.settings import Settings
 from shared.errors import ClaudeUnavailable, HmemError
-from shared.text.format import date_text, one_line, shorten
+from shared.text.format import date_text, fitting, one_line, shorten
 from shared.text.marks import harmless
-from shared.turns.origin_words import replying, said_by
+from shared.turns.origin_words import labels_of, replying
 from shared.turns.records import Turn
-from shared.turns.speakers import label, namesakes
 
 if TYPE_CHECKING:
     from dispatcher.claude.client import ClaudeCli
@@ -45,14 +45,11 @@ class SummaryWriter:
             written = None
         return written or extract(turns, self._settings)
 
-    def _date(self, at: float) -> str:
-        return date_text(at, self._settings.timezone)
-
     def _written(self, turns: Sequence[Turn]) -> str | None:
         writer = self._settings.writer_of("sessions")
         if writer is None:
             return None
-        prompt = PROMPT.format(characters=SUMMARY_CHARACTERS, record=record_of(turns, self._date))
+        prompt = PROMPT.format(characters=SUMMARY_CHARACTERS, record=record_of(turns, self._settings.timezone))
         if writer.kind == "claude":
             return shorten(self._claude(prompt, writer.model).strip(), SUMMARY_CHARACTERS) if self._claude else None
         from contextlib import closing
@@ -83,15 +80,13 @@ def extract(turns: Sequence[Turn], settings: Settings) -> str:
     return "\n".join(f"- {date_text(s.timestamp, settings.timezone)} {s.speaker}: {s.text}" for s in chosen)
 
 
-def record_of(turns: Sequence[Turn], when: Callable[[float], str]) -> str:
-    """The newest turns that fit for a model, in the order of time, each after its time as `when` writes it; no line can close the tag around them."""
-    lines: list[str] = []
-    room, marks = SHOWN_CHARACTERS, namesakes({turn.person for turn in turns})
-    for turn in reversed(turns):
-        who = said_by(label(turn.role, turn.speaker, marks.get(turn.person, "")), turn.origin) + replying(turn.origin)
-        line = harmless(f"{when(turn.timestamp)} {who}: {shorten(one_line(turn.remembered), 1_500)}")
-        room -= len(line) + 1
-        if room < 0:
-            break
-        lines.append(line)
-    return "\n".join(reversed(lines))
+def record_of(turns: Sequence[Turn], zone: ZoneInfo) -> str:
+    """The newest turns that fit for a model, in the order of time, each after its day; no line can close the tag around them."""
+    labels = labels_of(turns, {turn.person for turn in turns})
+    lines = [
+        harmless(
+            f"{date_text(turn.timestamp, zone)} {who}{replying(turn.origin)}: {shorten(one_line(turn.remembered), 1_500)}"
+        )
+        for turn, who in zip(turns, labels, strict=True)
+    ]
+    return "\n".join(fitting(lines, SHOWN_CHARACTERS, newest=True))

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from dispatcher.memory.store.rows import Revisions
     from dispatcher.memory.store.summaries import SessionSummary, Summaries
     from dispatcher.memory.store.turns import StoredTurn, Turns
-    from shared.embedding.models import Vectors
     from shared.search.day_items import DayItems, DayTurn
     from shared.search.recall import DayRecall
 
@@ -42,8 +41,8 @@ class Today:
     sessions: Mapping[str | None, Collection[str]]
     #: The sessions that ended last, oldest first.
     ended: Sequence[SessionSummary]
-    #: Turn id → the stored turn, and the chunks made of it.
-    made: Mapping[str, tuple[StoredTurn, list[DayTurn]]]
+    #: Id of a turn or a long summary → the stored one, and the chunks made of it.
+    made: Mapping[str, tuple[StoredTurn | SessionSummary, list[DayTurn]]]
 
 
 class DayTurns:
@@ -76,53 +75,41 @@ class DayTurns:
         stored = self._turns.newest(chat_id, TURNS_RANKED, connection)
         model = key.partition(" ")[2]
         known = earlier.made if earlier and earlier.key.partition(" ")[2] == model else {}
-        made: dict[str, tuple[StoredTurn, list[DayTurn]]] = {}
-        for one in stored:
-            was = known.get(one.turn.turn_id)
-            made[one.turn.turn_id] = was if was and was[0] == one else (one, self._day_turns(one))
-        chunks = [chunk for _, some in made.values() for chunk in some]
         ended = self._summaries.list(chat_id, EARLIER_SUMMARIES, connection=connection) if summarised else []
-        if summarised:
-            chunks += self._long_summaries(chat_id, connection)
-        items = self._recall.items(chat_id, chunks, earlier.items if earlier else None)
+        long = self._summaries.list(chat_id, LONG_SUMMARIES, "long", connection) if summarised else []
+        every = {one.turn.turn_id: one for one in stored} | {one.summary_id: one for one in long}
+        made: dict[str, tuple[StoredTurn | SessionSummary, list[DayTurn]]] = {}
+        for name, one in every.items():
+            was = known.get(name)
+            made[name] = was if was and was[0] == one else (one, self._chunks(one))
+        items = self._recall.items(chat_id, [chunk for _, some in made.values() for chunk in some])
         sessions: dict[str | None, set[str]] = {}
         for one in stored:  # one that is resumed has far fewer turns
             sessions.setdefault(one.turn.session, set()).add(one.turn.turn_id)
         return Today(key, items, sessions, ended, made)
 
-    def _day_turns(self, stored: StoredTurn) -> list[DayTurn]:
-        from shared.search.day_items import day_turns
-
-        model = self._embedder.model
-        embedding = stored.embedding if model and stored.embedding_model == model else None
-        return day_turns(stored.turn, self._settings.timezone, embedding, self._embedder.dimensions)
-
-    def _long_summaries(self, chat_id: str, connection: Connection | None) -> list[DayTurn]:
-        """Summaries that became searchable. Each represents its turns: it is left out once the release, or a tombstone, has one of them."""
-        from shared.search.day_items import DayTurn
+    def _chunks(self, stored: StoredTurn | SessionSummary) -> list[DayTurn]:
+        """Of a turn, or of a summary that became searchable. That represents its turns: it is left out once the release, or a tombstone, has one of
+        them."""
+        from dispatcher.memory.store.turns import StoredTurn
+        from shared.search.day_items import DayTurn, day_turns
         from shared.turns.chunk import Chunk
 
-        return [
-            DayTurn(
-                Chunk(
-                    f"{summary.last_turn}~{summary.summary_id}#1",
-                    chat_id,
-                    summary.summary_id,
-                    summary.turn_ids,
-                    "asst",
-                    "summary of a conversation",
-                    summary.text,
-                    summary.ended_at,
-                    summary.ended_at,
-                ),
-                summary.text,
-                self._vector(summary.embedding, summary.embedding_model),
-            )
-            for summary in self._summaries.list(chat_id, LONG_SUMMARIES, "long", connection)
-        ]
-
-    def _vector(self, embedding: bytes | None, model: str | None) -> Vectors | None:
-        return unpacked(embedding) if embedding and model == self._embedder.model else None
+        embedding = stored.embedding if stored.embedding_model == self._embedder.model else None
+        if isinstance(stored, StoredTurn):
+            return day_turns(stored.turn, self._settings.timezone, embedding, self._embedder.dimensions)
+        chunk = Chunk(
+            f"{stored.last_turn}~{stored.summary_id}#1",
+            stored.chat_id,
+            stored.summary_id,
+            stored.turn_ids,
+            "asst",
+            "summary of a conversation",
+            stored.text,
+            stored.ended_at,
+            stored.ended_at,
+        )
+        return [DayTurn(chunk, stored.text, unpacked(embedding) if embedding else None)]
 
     def embed_missing(self, limit: int, may_go_on: Callable[[], bool]) -> None:
         """Embed turns and summaries that have no vector of the current model, some at a time while `may_go_on`. A text that the model refuses is not

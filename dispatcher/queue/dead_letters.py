@@ -18,7 +18,7 @@ from typing import Any
 
 from redis import Redis, ResponseError
 
-from dispatcher.memory.day.later_tags import parse_later
+from dispatcher.memory.typed.tags import AnswerTags
 from dispatcher.queue.refused import USED_ID
 from dispatcher.queue.scripts import script_text
 from shared.config.settings import Settings
@@ -78,7 +78,7 @@ class DeadLetter:
     def tags(self) -> list[str]:
         """The tags of an answer as text; empty for a task."""
         with suppress(RecordRefused, KeyError, ValueError, TypeError):
-            return [f"{tag.kind}: {tag.text}" for tag in parse_later(loads_object(self.content)).tags]
+            return [f"{tag.kind}: {tag.text}" for tag in AnswerTags.parse(loads_object(self.content)).tags]
         return []
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -25,13 +26,20 @@ from shared.turns.records import Turn
 STORED, ROUNDED = np.dtype("<f4"), np.dtype("<f2")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class DayTurn:
     """A chunk of a turn of the day, the text that is searched, and its unit vector of shape (dimensions,), if there is one."""
 
     chunk: Chunk
     indexed: str
     vector: Array | None = None
+    #: Its terms with how often each stands there; None until it has been read, once, by the first items that it is one of.
+    counts: dict[str, int] | None = None
+
+    @cached_property
+    def flags(self) -> tuple[bool, bool]:
+        """Whether it ends as a question, and tells a time."""
+        return asks(self.chunk.text), tells_time(self.chunk.text)
 
 
 def day_turns(turn: Turn, zone: ZoneInfo, embedding: bytes | None = None, dimensions: int = 0) -> list[DayTurn]:
@@ -60,23 +68,13 @@ def embedding_of(vectors: Sequence[Array | None]) -> bytes | None:
     return b"".join((nothing if one is None else np.asarray(one, STORED)).tobytes() for one in vectors)
 
 
-@dataclass(frozen=True)
-class ReadTurn:
-    """What is read off one text: its terms with how often each stands there, how many in all; whether it ends as a question, and tells a time."""
-
-    counts: Mapping[str, int]
-    total: int
-    asks: bool
-    timed: bool
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DayItems:
-    """One chat's turns of the day, in the order of time; arrays of shape (n,). Never changed: a new turn makes new items (`of` with `earlier`)."""
+    """One chat's turns of the day, in the order of time; arrays of shape (n,). Never changed: a new turn makes new items."""
 
     chat_id: str
     turns: tuple[DayTurn, ...]
-    texts: tuple[ReadTurn, ...]
+    counts: Sequence[Mapping[str, int]]  # of the terms of each
     starts: NDArray[np.float64]  # POSIX seconds
     lengths: Array  # characters
     tokens: Array
@@ -86,14 +84,9 @@ class DayItems:
     vectors: Mapping[int, tuple[Integers, Array]]
 
     @classmethod
-    def of(
-        cls, chat_id: str, turns: Iterable[DayTurn], tokeniser: Tokeniser, earlier: DayItems | None = None
-    ) -> DayItems:
-        """The chat's items, in any order given; of a chunk that is given twice the last one counts.
-
-        What `earlier` knows of the same texts is taken over: two more of 200 take 1.5 ms, 200 anew 30 ms. ValueError if a chunk belongs to
-        another chat.
-        """
+    def of(cls, chat_id: str, turns: Iterable[DayTurn], tokeniser: Tokeniser) -> DayItems:
+        """The chat's items, in any order given; of a chunk that is given twice the last one counts. Turns that were read already are not read again:
+        two more of 200 take 1.5 ms, 200 anew 30 ms. ValueError if a chunk belongs to another chat."""
         distinct = {turn.chunk.chunk_id: turn for turn in turns}
         if strange := next((turn.chunk for turn in distinct.values() if turn.chunk.chat_id != chat_id), None):
             raise ValueError(
@@ -102,16 +95,16 @@ class DayItems:
         ordered = tuple(
             sorted(distinct.values(), key=lambda turn: (turn.chunk.started_at, turn_order(turn.chunk.chunk_id)))
         )
-        texts = _read(ordered, earlier, tokeniser)
+        counts = _read(ordered, tokeniser)
         return cls(
             chat_id=chat_id,
             turns=ordered,
-            texts=texts,
+            counts=counts,
             starts=np.array([turn.chunk.started_at for turn in ordered], np.float64),
             lengths=np.array([len(turn.chunk.text) for turn in ordered], np.float32),
-            tokens=np.array([text.total for text in texts], np.float32),
-            asks=np.array([text.asks for text in texts], np.float32),
-            timed=np.array([text.timed for text in texts], np.float32),
+            tokens=np.array([sum(one.values()) for one in counts], np.float32),
+            asks=np.array([turn.flags[0] for turn in ordered], np.float32),
+            timed=np.array([turn.flags[1] for turn in ordered], np.float32),
             vectors=_stacked(ordered),
         )
 
@@ -122,9 +115,9 @@ class DayItems:
         """Where these terms stand among the items, those that do."""
         found: dict[str, Posting] = {}
         for term in terms:
-            at = [row for row, text in enumerate(self.texts) if term in text.counts]
+            at = [row for row, counts in enumerate(self.counts) if term in counts]
             if at:
-                counts = [self.texts[row].counts[term] for row in at]
+                counts = [self.counts[row][term] for row in at]
                 found[term] = np.array(at, np.int32), np.array(counts, np.uint16)
         return found
 
@@ -140,23 +133,16 @@ class DayItems:
         return out
 
 
-def _read(turns: Sequence[DayTurn], earlier: DayItems | None, tokeniser: Tokeniser) -> tuple[ReadTurn, ...]:
-    """What is read off each text; only those that are new are read, all at once."""
-    known = {_key(turn): text for turn, text in zip(earlier.turns, earlier.texts, strict=True)} if earlier else {}
-    new = [turn for turn in turns if _key(turn) not in known]
-    counts: list[dict[str, int]] = [{} for _ in new]
-    if new:
-        for term, (places, often) in tokeniser.postings([turn.indexed for turn in new]):
-            for place, count in zip(places.tolist(), often.tolist(), strict=True):
-                counts[place][term] = count
-    for turn, found in zip(new, counts, strict=True):
-        text = turn.chunk.text
-        known[_key(turn)] = ReadTurn(found, sum(found.values()), asks(text), tells_time(text))
-    return tuple(known[_key(turn)] for turn in turns)
-
-
-def _key(turn: DayTurn) -> tuple[str, str, str]:
-    return turn.chunk.chunk_id, turn.chunk.text, turn.indexed
+def _read(turns: Sequence[DayTurn], tokeniser: Tokeniser) -> list[dict[str, int]]:
+    """The terms of each; those that are new are read all at once."""
+    new = [turn for turn in turns if turn.counts is None]
+    read: list[dict[str, int]] = [{} for _ in new]
+    for term, (places, often) in tokeniser.postings([turn.indexed for turn in new]) if new else ():
+        for place, count in zip(places.tolist(), often.tolist(), strict=True):
+            read[place][term] = count
+    for turn, counts in zip(new, read, strict=True):
+        turn.counts = counts
+    return [turn.counts or {} for turn in turns]
 
 
 def _stacked(turns: Sequence[DayTurn]) -> dict[int, tuple[Integers, Array]]:

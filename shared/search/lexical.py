@@ -49,8 +49,6 @@ CREATE INDEX chunks_by_exchange ON chunks (chat_id, exchange, role, passage);
 ITEMS_KEPT, FEWEST = 200_000, 60
 #: Ids in one statement; SQLite takes 32,766.
 IDS_AT_ONCE = 1000
-#: Chunks that are kept once they were read: a chat's best ones come again from question to question. One takes a kilobyte beside its text.
-CHUNKS_KEPT = 16_384
 
 
 def version() -> str:
@@ -159,12 +157,9 @@ class LexicalIndex:
         self._connections = [open_closed(path) for path in paths]
         self._lock = threading.Lock()
         self._items: LRUCache[str, ChatItems] = LRUCache(ITEMS_KEPT, getsizeof=lambda one: room_of(len(one)))
-        self._kept: LRUCache[str, Chunk] = LRUCache(CHUNKS_KEPT)
         self._keeping = threading.Lock()
 
     def close(self) -> None:
-        with self._keeping:
-            self._kept.clear()
         with self._lock:
             for connection in self._connections:
                 connection.close()
@@ -216,20 +211,10 @@ class LexicalIndex:
 
     def chunks(self, chunk_ids: Sequence[str], chat_id: str) -> dict[str, Chunk]:
         """Chunks by id, of this chat only: an id of another chat is not found."""
-        with self._keeping:
-            found = {name: chunk for name in chunk_ids if (chunk := self._kept.get(name)) and chunk.chat_id == chat_id}
-        if missing := [name for name in chunk_ids if name not in found]:
-            found |= self._read_chunks(missing, chat_id)
-        return found
-
-    def _read_chunks(self, chunk_ids: Sequence[str], chat_id: str) -> dict[str, Chunk]:
         marks = ",".join("?" * len(chunk_ids))
         # `+`: else SQLite walks through the whole chat for them (50 of 65 ms in a chat of 100,000).
         sql = f"SELECT {COLUMNS} FROM chunks WHERE chunk_id IN ({marks}) AND +chat_id = ?"  # noqa: S608 - marks only
-        read = {chunk.chunk_id: chunk for chunk in map(chunk_of, self._rows(sql, (*chunk_ids, chat_id)))}
-        with self._keeping:
-            self._kept.update(read)
-        return read
+        return {chunk.chunk_id: chunk for chunk in map(chunk_of, self._rows(sql, (*chunk_ids, chat_id)))}
 
     def holding(self, chat_id: str, turn_ids: Iterable[str]) -> set[str]:
         """Which of these turns the chat has chunks of."""

@@ -280,11 +280,11 @@ class DayRecall:
     def close(self) -> None:
         self._pool.shutdown(wait=True)
 
-    def items(self, chat_id: str, turns: Iterable[DayTurn], earlier: DayItems | None = None) -> DayItems:
+    def items(self, chat_id: str, turns: Iterable[DayTurn]) -> DayItems:
         """One chat's turns for `recall`, as `DayItems.of` makes them."""
         from shared.search.day_items import DayItems
 
-        return DayItems.of(chat_id, turns, self._tokeniser, earlier)
+        return DayItems.of(chat_id, turns, self._tokeniser)
 
     def recall(self, query: Query, embed_query: EmbedQuery | None = None) -> Recalled:
         """As `OpenRelease.recall`."""

@@ -8,7 +8,6 @@ import structlog
 
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.turn import TurnInProgress
-from dispatcher.memory.day.later_tags import later_tags
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.typed import tags
 from dispatcher.memory.typed.sentences import is_noted
@@ -52,7 +51,7 @@ class TagActions:
                 notes, turn.forgot, turn.unmet = acted.sentences, bool(acted.forgotten), acted.unmet
         except Exception as error:  # noqa: BLE001 - the answer must be sent; consolidation carries out the stored tags
             log.error("tags are stored for later", reason=str(error))
-            turn.later_tags = later_tags(given)
+            turn.later_tags = given.to_json()
             if any(tag.kind in (tags.TagKind.DONE, tags.TagKind.FORGET) for tag in acting):
                 notes = [tr(LATER)]
         crash_point("answering:acted")

@@ -132,7 +132,7 @@ def check_store(setup: Setup) -> Finding:
     with closing(Database(settings.day_store_url, settings.hmem_state_dir)) as database:
         if database.path is not None and not database.path.exists():
             return ok(f"There is no day store at {database.place} yet; the dispatcher creates it.")
-        stored = Memories(database).total()
+        stored = Memories(database).count()
     sentence = f"The day store answers: {stored} facts, goals and preferences at {database.place}."
     if waiting := setup.redis.llen(keys.TAGS):
         return warning(

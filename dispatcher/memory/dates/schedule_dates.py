@@ -15,7 +15,7 @@ from dispatcher.memory.dates.coming_times import MORNING, languages_tried, read_
 from dispatcher.memory.dates.user_dates import deadline_of
 from dispatcher.memory.dates.wall_clock import RepeatRule, exact_text, next_moment
 from shared.errors import InvalidInput
-from shared.text.dates.calendar_words import WORDS, either
+from shared.text.dates.calendar_words import WORDS, either, index_of
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
 
@@ -57,8 +57,10 @@ _MONTH = (
 )
 _MONTHLY_FIRST = r"(?P<nth>[12]?\d|3[01])(?:st|nd|rd|th|\.)(?:\s+(?:of the month|des monats))?"
 #: By language its weekdays, from Monday.
-_WEEKDAY_FORMS = [words[kind] for kind in ("weekdays", "weekday_short") for words in WORDS.values()]
-_WEEKDAY = rf"(?:{either(chain(*_WEEKDAY_FORMS))})s?\.?"
+_WEEKDAY_FORMS = [
+    [rf"(?:{form})s?\.?" for form in words[kind]] for kind in ("weekdays", "weekday_short") for words in WORDS.values()
+]
+_WEEKDAY = either(chain(*_WEEKDAY_FORMS))
 _AND = r"(?:\s*,\s*|\s+)(?:(?:and|und|et|y|e|и)\s+)?(?:(?:every|on)\s+)?"
 _WEEKDAYS = rf"(?P<weekdays>{_WEEKDAY}(?:{_AND}{_WEEKDAY})*)"
 _RULE = rf"(?P<workdays>{_WORKDAY})|(?P<daily>{_DAY})|{_MONTH}|{_MONTHLY_FIRST}|{_WEEKDAYS}"
@@ -161,16 +163,9 @@ def _rule(match: re.Match[str]) -> RepeatRule:
         return RepeatRule(month_day=max(1, int(number)))
     if not named["weekdays"]:
         return RepeatRule()
-    days = {_weekday(word[0]) for word in re.finditer(_WEEKDAY, named["weekdays"], re.IGNORECASE)}
+    said = re.findall(_WEEKDAY, named["weekdays"].lower())
+    days = {index_of(word, *_WEEKDAY_FORMS) for word in said}
     return RepeatRule(tuple(sorted(days)))
-
-
-def _weekday(word: str) -> int:
-    for forms in _WEEKDAY_FORMS:
-        for number, form in enumerate(forms):
-            if re.fullmatch(rf"(?:{either([form])})s?\.?", word, re.IGNORECASE):
-                return number
-    raise ValueError(word)
 
 
 def _clock_ahead(text: str) -> tuple[time, str] | None:

@@ -24,6 +24,7 @@ from shared.errors import HmemError
 
 if TYPE_CHECKING:
     from dispatcher.memory.session_summary import SummaryWriter
+    from dispatcher.memory.typed.acting_on_tags import TagActing
     from dispatcher.releases.served import ReadRelease
 
 log = structlog.get_logger()
@@ -85,6 +86,10 @@ class DayMemory(DayParts):
         self._counting = ThreadPoolExecutor(1, thread_name_prefix="counting")
         self.requests, self.upkeep = MemoryRequests(self), DayUpkeep(self, writer)
         self._reader = ContextReader(self, self._counting)
+
+    @property
+    def acting(self) -> TagActing:
+        return self.requests.acting
 
     def open(self) -> None:
         """Load and connect what `context` needs, because that has only a few hundred milliseconds. Slow; raises nothing."""

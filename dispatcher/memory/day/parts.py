@@ -15,15 +15,12 @@ from shared.config.settings import Settings
 
 if TYPE_CHECKING:
     from dispatcher.memory.today import DayTurns
-    from dispatcher.memory.typed.acting_on_tags import TagActing
     from dispatcher.memory.typed.memories import Remembering
     from dispatcher.memory.withholding import TurnTexts
     from dispatcher.releases.served import ReadRelease
     from shared.search.day_items import DayItems
     from shared.search.recall import DayRecall, OpenRelease
     from shared.search.types import Query, Recalled
-
-ZoneOf = Callable[[str], ZoneInfo]
 
 #: How many turns are checked for repetitions when a memory is forgotten.
 REPETITIONS = 200
@@ -37,7 +34,7 @@ class DayParts(DayStores):
         self.embedder = DayEmbedder(settings)
         self.forgotten = Forgotten(settings.hmem_state_dir)
         #: A chat's time zone; a dispatcher replaces it, because a chat may choose its own (/timezone).
-        self.zone_of: ZoneOf = lambda _: settings.timezone
+        self.zone_of: Callable[[str], ZoneInfo] = lambda _: settings.timezone
         self.read_release = read_release
 
     @property
@@ -68,21 +65,6 @@ class DayParts(DayStores):
 
         return TurnTexts(self.turns, self.read_release)
 
-    @cached_property
-    def acting(self) -> TagActing:
-        from dispatcher.memory.typed.acting_on_tags import TagActing
-
-        return TagActing(
-            self.memories,
-            self.actions,
-            self.remembering,
-            self.forgotten,
-            lambda chat_id: self.zone_of(chat_id),
-            self.repeating,
-            self.turn_texts,
-            self.schedules,
-        )
-
     def close(self) -> None:
         if "recall" in self.__dict__:
             self.recall.close()
@@ -91,7 +73,7 @@ class DayParts(DayStores):
 
     def renew(self) -> None:
         """Drop everything that was read or searched so far. Running reads finish with what they started with."""
-        for name in ("remembering", "recall", "day_turns", "turn_texts", "acting"):
+        for name in ("remembering", "recall", "day_turns", "turn_texts"):
             self.__dict__.pop(name, None)  # each is built on the ones before it
         self.embedder.renew()
         super().close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -11,7 +12,7 @@ from shared.turns.records import Task, Tombstone
 if TYPE_CHECKING:
     from dispatcher.memory.day.parts import DayParts
     from dispatcher.memory.store.memories import Memory
-    from dispatcher.memory.typed.acting_on_tags import Acted
+    from dispatcher.memory.typed.acting_on_tags import Acted, TagActing
     from dispatcher.memory.typed.actions import Outcome
     from dispatcher.memory.typed.pages import MemoryEntry, MemoryPage
     from dispatcher.memory.typed.tags import AnswerTags
@@ -28,13 +29,19 @@ class MemoryRequests:
     def __init__(self, day: DayParts) -> None:
         self._day = day
 
+    @cached_property
+    def acting(self) -> TagActing:
+        from dispatcher.memory.typed.acting_on_tags import TagActing
+
+        return TagActing(self._day)
+
     def act(self, answer: AnswerTags) -> Acted:
         """Act on an answer's tags, each once. Tags of an erased exchange are ignored."""
         from dispatcher.memory.typed.acting_on_tags import Acted
 
         acted, task = Acted(), answer.task
         if not self._day.forgotten.erased(task, answer.said_at):
-            acted = self._day.acting.on_tags(answer)
+            acted = self.acting.on_tags(answer)
         if self._day.forgotten.erased(task, answer.said_at):  # before, or meanwhile
             self._forget_made_by(task)
         if acted.forgotten:
@@ -43,9 +50,9 @@ class MemoryRequests:
 
     def act_later(self, record: dict[str, Any]) -> Acted:
         """Act on tags that were stored in Redis while the store could not be reached."""
-        from dispatcher.memory.day.later_tags import parse_later
+        from dispatcher.memory.typed.tags import AnswerTags
 
-        return self.act(parse_later(record))
+        return self.act(AnswerTags.parse(record))
 
     def listing(self, chat_id: str, now: float) -> str:
         """All memories of a chat with their numbers."""
@@ -102,7 +109,7 @@ class MemoryRequests:
 
     def forget_number(self, task: Task, number: int, now: float) -> Outcome:
         """`/memory forget N`, including the day's copies of the turns."""
-        outcome = self._day.acting.forget(task, number, now)
+        outcome = self.acting.forget(task, number, now)
         self._day.forget_copies(task.chat_id, outcome.forgotten)
         return outcome
 

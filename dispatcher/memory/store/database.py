@@ -1,4 +1,5 @@
-"""The connection to the day store, for several threads and processes.
+"""The connection to the day store, for several threads and processes, of which any may make its tables: in one transaction, under a lock file next
+to SQLite's file, or an advisory lock in PostgreSQL. A store of another version is refused and left as it is.
 
 Writers on SQLite wait for each other (`BEGIN IMMEDIATE`: a transaction that began by reading would fail instead of waiting). Every error
 becomes StoreUnavailable, and the next call opens again, so that a restarted server or a restored file is used.
@@ -6,21 +7,22 @@ becomes StoreUnavailable, and the next call opens again, so that a restarted ser
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import structlog
-from sqlalchemy import URL, Connection, Engine, Text, create_engine, event, make_url, select, text
+from sqlalchemy import URL, Connection, Engine, Text, create_engine, event, func, insert, make_url, select, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from dispatcher.memory.store.creating import prepare_postgresql, prepare_sqlite
-from dispatcher.memory.store.tables import BATCH, metadata
+from dispatcher.memory.store.tables import BATCH, VERSION, metadata, version
 from shared.config.packages import how_to_add
 from shared.errors import HmemError, SettingsError, StoreUnavailable
+from shared.system.files import locked_file, make_dir, opened
 
 log = structlog.get_logger()
 
@@ -29,6 +31,8 @@ FILE_NAME = "day-store.sqlite"
 _LONGEST = 300
 _BUSY_SECONDS = 5.0
 _POOL_SECONDS = 10.0
+#: PostgreSQL's number of the lock (any number that only we use).
+_ADVISORY_LOCK = 0x686D656D  # "hmem"
 #: How long a scrub waits for readers and writers. Seconds.
 _SCRUB_SECONDS = 30.0
 #: libpq's limits: seconds to connect; milliseconds for one statement, for an idle transaction, and until a dead connection is closed.
@@ -175,17 +179,16 @@ class Database:
         engine = self._new_engine()
         try:
             with self._errors_named():
-                if self.path is None:
-                    prepare_postgresql(engine, self.place)
-                else:
+                if self.path is not None:
                     self._refuse_link(self.path)
                     if self._inode is not None and not self.path.exists():
                         log.error(
                             "the day store has disappeared, with its facts, goals and preferences; creating a new one",
                             place=self.place,
                         )
-                    prepare_sqlite(engine, self.path)
-                    self._inode = _inode(self.path)
+                with nullcontext() if self.path is None else _sqlite_alone(self.path):
+                    self._make_tables(engine)
+                self._inode = _inode(self.path) if self.path else None
                 self._engine = engine
         except BaseException as error:
             self._failures, self._last_failure = self._failures + 1, str(error)
@@ -193,6 +196,31 @@ class Database:
             engine.dispose()
             raise
         return engine
+
+    def _make_tables(self, engine: Engine) -> None:
+        """Unless they are there."""
+        with engine.connect() as connection:
+            if self._is_made(connection):
+                return
+        with engine.connect().execution_options(hmem_writes=True) as connection, connection.begin():
+            if self.path is None:
+                connection.execute(select(func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
+            if not self._is_made(connection):
+                metadata.create_all(connection, checkfirst=False)  # a table of another program in their way is an error
+                version.create(connection)
+                connection.execute(insert(version).values(version_num=VERSION))
+
+    def _is_made(self, connection: Connection) -> bool:
+        """StoreUnavailable for tables of another version."""
+        if not connection.dialect.has_table(connection, version.name):
+            return False
+        found = connection.execute(select(version.c.version_num)).scalar()
+        if found != VERSION:
+            raise StoreUnavailable(
+                f"The day store at {self.place} has version {found}, but this program supports version {VERSION}: a newer program wrote it. "
+                "Upgrade this program, or set DAY_STORE_URL to another store."
+            )
+        return True
 
     def _refuse_link(self, path: Path) -> None:
         """A link in our own directory is refused; DAY_STORE_URL may name one, because the owner set it."""
@@ -254,6 +282,19 @@ def _inode(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+@contextmanager
+def _sqlite_alone(path: Path) -> Iterator[None]:
+    """While no other process opens the file, which is there, and private."""
+    make_dir(path.parent)
+    with locked_file(path.with_name(f"{path.name}.lock")):
+        if not path.exists():  # closing any descriptor of it would release the locks that SQLite holds in this process
+            with opened(path, os.O_RDWR | os.O_CREAT):
+                pass
+        with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as raw:
+            raw.execute("PRAGMA journal_mode=WAL")  # stored in the file; only the first call changes anything
+        yield
 
 
 def _set_up_sqlite(connection: Any, _record: object) -> None:

@@ -131,16 +131,13 @@ class Memories:
         with self._database.joined(connection, writes=False) as reading:
             return [_memory(row) for row in own(reading.execute(query), chat_id)][::-1]
 
-    def count(self, chat_id: str, kind: MemoryType | None = None) -> int:
-        query = sa.select(sa.func.count()).where(memories.c.chat_id == checked_chat(chat_id))
+    def count(self, chat_id: str | None = None, kind: MemoryType | None = None) -> int:
+        """How many memories of this type a chat has; without one all chats, only for `hmem doctor`."""
+        query = sa.select(sa.func.count()).select_from(memories)
+        query = query if chat_id is None else query.where(memories.c.chat_id == checked_chat(chat_id))
         query = query if kind is None else query.where(memories.c.type == str(kind))
         with self._database.reading() as connection:
             return connection.execute(query).scalar_one()
-
-    def total(self) -> int:
-        """The number of memories in all chats; only for `hmem doctor`."""
-        with self._database.reading() as connection:
-            return int(connection.execute(sa.select(sa.func.count()).select_from(memories)).scalar_one())
 
     def revision(self, chat_id: str) -> str:
         """Differs whenever a memory of the chat was added, completed, removed or given a vector (not when it was merely used)."""

@@ -1,4 +1,4 @@
-"""The tables of the day store in this version. A change of them is a new version: a store of another one is refused (creating.py).
+"""The tables of the day store in this version. A change of them is a new version: a store of another one is refused (database.py).
 
 Times are POSIX seconds, vectors float32 little endian, JSON is text (PostgreSQL's own JSON refuses what a chat may say).
 """

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection
+from sqlalchemy import Column, ColumnElement, Connection
 
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.rows import (
@@ -111,17 +111,11 @@ class Turns:
 
     def ids(self, chat_id: str) -> dict[str, str | None]:
         """Turn id → session, of all turns of the chat."""
-        query = sa.select(turns.c.chat_id, turns.c.turn_id, turns.c.session)
-        with self._database.reading() as connection:
-            rows = own(connection.execute(query.where(turns.c.chat_id == checked_chat(chat_id))), chat_id)
-            return {row.turn_id: row.session for row in rows}
+        return self._by_id(chat_id, turns.c.session)
 
     def times(self, chat_id: str) -> dict[str, float]:
         """Turn id → when it was said (POSIX seconds), of all turns of the chat."""
-        query = sa.select(turns.c.chat_id, turns.c.turn_id, turns.c.timestamp)
-        with self._database.reading() as connection:
-            rows = own(connection.execute(query.where(turns.c.chat_id == checked_chat(chat_id))), chat_id)
-            return {row.turn_id: row.timestamp for row in rows}
+        return self._by_id(chat_id, turns.c.timestamp)
 
     def chats(self) -> dict[str, tuple[int, float]]:
         """Every chat with turns → (how many, when the newest was said in POSIX seconds)."""
@@ -196,6 +190,11 @@ class Turns:
             safe = asked.intersection(released(chat_id, asked))
             removed += remove_rows(self._database, turns.c.turn_id, chat_id, safe, _CHANGES, old)
         return removed
+
+    def _by_id(self, chat_id: str, column: Column[Any]) -> dict[str, Any]:
+        query = sa.select(turns.c.chat_id, turns.c.turn_id, column).where(turns.c.chat_id == checked_chat(chat_id))
+        with self._database.reading() as connection:
+            return {row.turn_id: getattr(row, column.name) for row in own(connection.execute(query), chat_id)}
 
     def _select(self, chat_id: str, where: ColumnElement[bool]) -> list[StoredTurn]:
         query = sa.select(*_COLUMNS).where(turns.c.chat_id == checked_chat(chat_id), where).order_by(*_IN_TIME)

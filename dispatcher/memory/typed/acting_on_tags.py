@@ -85,9 +85,9 @@ class TagActing(Acting):
             elif answer.refusal and not is_own(replaced, task.user_id):
                 replaced = None
                 said.append(tr(TOLD_BY_ANOTHER).format(number=number))
-        deadline, undated = _deadline(tag, now, self._zone_of(task.chat_id))
+        deadline, undated = _deadline(tag, now, self._day.zone_of(task.chat_id))
         whose = {} if _is_of_another(tag.options.get("ABOUT"), task) else speaker_of(task)
-        planned = self._remembering.plan(
+        planned = self._day.remembering.plan(
             task.chat_id,
             MemoryType(kind),
             tag.text,
@@ -107,7 +107,7 @@ class TagActing(Acting):
         say = " ".join([*said, *([undated] if undated else [])])
 
         def effect(connection: Connection) -> Outcome:
-            self._remembering.carry_out(planned, connection)
+            self._day.remembering.carry_out(planned, connection)
             return Outcome(say)
 
         return effect
@@ -116,7 +116,7 @@ class TagActing(Acting):
         """The valid memory of this number and these types, if it was shown."""
         if answer.shown is not None and number not in answer.shown:
             return None
-        valid = self._remembering.of_chat(answer.task.chat_id).memories
+        valid = self._day.remembering.of_chat(answer.task.chat_id).memories
         return next((one for one in valid if one.number == number and one.type in kinds), None)
 
     def _reminding(self, task: Task, tag: Tag, now: float) -> Effect:
@@ -124,9 +124,7 @@ class TagActing(Acting):
         from dispatcher.memory.store.schedules import ScheduleKind
         from dispatcher.memory.typed.scheduling import add_schedule, new_schedule
 
-        if self._schedules is None:
-            return sentence_only(tr("I cannot set reminders here."))
-        table, zone = self._schedules, self._zone_of(task.chat_id)
+        table, zone = self._day.schedules, self._day.zone_of(task.chat_id)
         when, every = tag.options.get("WHEN", ""), tag.options.get("EVERY", "")
         try:
             if not when and not every:
@@ -143,16 +141,16 @@ class TagActing(Acting):
         task, text = answer.task, tag.text
         of_theirs = partial(is_own_or_shared if kinds or not answer.refusal else is_own, user=task.user_id)
         if tag.target is not None:
-            stored = self._remembering.of_chat(task.chat_id).stored
+            stored = self._day.remembering.of_chat(task.chat_id).stored
             one = self._named(answer, tag.target, kinds or _EVERY_KIND)
             found = [one] if one and (not answer.refusal or of_theirs(one)) else []
             return MemoryMatch(found, bool(found), stored)
-        match = self._remembering.match(
+        match = self._day.remembering.match(
             task.chat_id, text, kinds, of_theirs if task.in_group or answer.refusal else None
         )
         if match.memories or answer.refusal:
             return match
-        return self._remembering.match(task.chat_id, text, kinds)
+        return self._day.remembering.match(task.chat_id, text, kinds)
 
     def _completing(self, answer: AnswerTags, tag: Tag) -> Effect:
         match, chat_id = self._match(answer, tag, {"goal"}), answer.task.chat_id
@@ -161,8 +159,8 @@ class TagActing(Acting):
         goal = match.memories[0]
 
         def effect(connection: Connection) -> Outcome:
-            self._remembering.check(chat_id, match.stored, connection)
-            self._memories.complete(chat_id, goal.memory_id, answer.said_at, connection=connection)
+            self._day.remembering.check(chat_id, match.stored, connection)
+            self._day.memories.complete(chat_id, goal.memory_id, answer.said_at, connection=connection)
             return Outcome(tr(DONE).format(text=quoted(goal)))
 
         return effect
@@ -179,7 +177,7 @@ class TagActing(Acting):
         if tag.target is None and all(
             coverage(tag.text, memory.text) >= coverage(tag.text, one) for one in memory.wordings
         ):
-            detail = self._remembering.detail(memory.text, tag.text)
+            detail = self._day.remembering.detail(memory.text, tag.text)
         return self._forgetting(
             answer.task,
             tag.number,

@@ -31,20 +31,15 @@ from dispatcher.memory.typed.sentences import (
     quoted,
     saved,
 )
-from dispatcher.memory.withholding import Hidden, TurnTexts, hidden_with
+from dispatcher.memory.withholding import Hidden, hidden_with
 from shared.text.translations import tr
 from shared.turns.records import ROLES, Task, Tombstone
 
 if TYPE_CHECKING:
-    from zoneinfo import ZoneInfo
-
     from sqlalchemy import Connection
 
-    from dispatcher.memory.store.actions import Actions
-    from dispatcher.memory.store.memories import Memories, Memory
-    from dispatcher.memory.store.schedules import Schedules
-    from dispatcher.memory.tombstones import Forgotten
-    from dispatcher.memory.typed.memories import Remembering
+    from dispatcher.memory.day.parts import DayParts
+    from dispatcher.memory.store.memories import Memory
 
     #: Writes the effect of one tag and returns its outcome; GroundMoved if the plan is out of date.
     Effect = Callable[[Connection], "Outcome"]
@@ -74,33 +69,19 @@ class Outcome:
 class Acting:
     """Raises StoreUnavailable if the store cannot be reached: nothing of the tag was done then, and it may be tried again."""
 
-    def __init__(
-        self,
-        memories: Memories,
-        actions: Actions,
-        remembering: Remembering,
-        forgotten: Forgotten,
-        zone_of: Callable[[str], ZoneInfo],
-        repeating: Callable[[str, str], Sequence[str]],
-        texts: TurnTexts | None = None,
-        schedules: Schedules | None = None,
-    ) -> None:
-        """`repeating(chat, text)` returns the turns that repeat a text; `texts` reads their text. Without it whole turns are hidden.
-
-        `schedules`: where the reminders go.
-        """
-        self._schedules = schedules
-        self._memories, self._actions, self._remembering = memories, actions, remembering
-        self._forgotten, self._zone_of, self._repeating, self._texts = forgotten, zone_of, repeating, texts
+    def __init__(self, day: DayParts) -> None:
+        self._day = day
 
     def add(self, task: Task, text: str, now: float, *, kind: str = "fact", **more: Any) -> Outcome:
         """`/memory add`, and `hmem memory add` with `more`: deadline (POSIX seconds), importance (1 to 5), priority."""
 
         def plan() -> Effect:
-            planned = self._remembering.plan(task.chat_id, MemoryType(kind), text, now=now, **speaker_of(task), **more)
+            planned = self._day.remembering.plan(
+                task.chat_id, MemoryType(kind), text, now=now, **speaker_of(task), **more
+            )
 
             def effect(connection: Connection) -> Outcome:
-                memory, new = self._remembering.carry_out(planned, connection)
+                memory, new = self._day.remembering.carry_out(planned, connection)
                 return Outcome(saved(memory, planned.corrected, new=new, near=planned.near))
 
             return effect
@@ -112,7 +93,7 @@ class Acting:
         its deadline, and each its speaker."""
 
         def plan() -> Effect:
-            known = self._remembering.of_chat(task.chat_id)
+            known = self._day.remembering.of_chat(task.chat_id)
             old = next((one for one in known.memories if one.number == number), None)
             if old is None:
                 return sentence_only(tr(NO_NUMBER).format(number=number))
@@ -124,10 +105,10 @@ class Acting:
                 "user_id": old.user_id,
                 "name": old.name,
             }
-            planned = self._remembering.plan(task.chat_id, old.type, text, now=now, replaced=[old], **more)
+            planned = self._day.remembering.plan(task.chat_id, old.type, text, now=now, replaced=[old], **more)
 
             def effect(connection: Connection) -> Outcome:
-                memory, _ = self._remembering.carry_out(planned, connection)
+                memory, _ = self._day.remembering.carry_out(planned, connection)
                 return Outcome(tr(CORRECTED).format(number=memory.number, text=quoted(memory), old=number))
 
             return effect
@@ -138,8 +119,10 @@ class Acting:
         """`hmem memory done N`."""
 
         def effect(connection: Connection) -> Outcome:
-            goal = self._memories.by_number(task.chat_id, number, connection=connection)
-            if goal is None or not self._memories.complete(task.chat_id, goal.memory_id, now, connection=connection):
+            goal = self._day.memories.by_number(task.chat_id, number, connection=connection)
+            if goal is None or not self._day.memories.complete(
+                task.chat_id, goal.memory_id, now, connection=connection
+            ):
                 return Outcome(tr(NO_OPEN_GOAL).format(number=number))
             return Outcome(tr(DONE).format(text=quoted(goal)))
 
@@ -149,7 +132,7 @@ class Acting:
         """`/memory forget N`."""
 
         def plan() -> Effect:
-            known = self._remembering.of_chat(task.chat_id)
+            known = self._day.remembering.of_chat(task.chat_id)
             memory = next((one for one in known.every if one.number == number), None)
             if memory is None:
                 return sentence_only(tr(NO_NUMBER_TO_FORGET).format(number=number))
@@ -159,11 +142,11 @@ class Acting:
 
     def once(self, task: Task, number: int, kind: str, plan: Callable[[], Effect], now: float) -> Outcome:
         """The outcome of the plan, or the earlier outcome. GroundMoved means that another writer has made progress, so the loop ends."""
-        done = self._actions.outcome(task.chat_id, task.task_id, number)
+        done = self._day.actions.outcome(task.chat_id, task.task_id, number)
         while done is None:
             effect = plan()
             with suppress(GroundMoved):
-                done = self._actions.apply_once(
+                done = self._day.actions.apply_once(
                     task.chat_id, task.task_id, number, kind, partial(_outcome_text, effect), now=now
                 )
         return Outcome.from_json(done)
@@ -181,26 +164,25 @@ class Acting:
     ) -> Effect:
         """Forget a memory, or one clause of it (`detail`: the clause, the rest), with the turns that repeat it, and the exchange that asks
         unless that brings something to remember, too."""
-        known = self._remembering.of_chat(task.chat_id)
+        known = self._day.remembering.of_chat(task.chat_id)
         name = tombstone_id(memory, task.task_id, number)
         gone = self._hidden(task, memory, memory.texts if detail is None else detail[:1], name, brings_news)
         others = [one for one in known.every if one is not memory and not set(gone.turns).isdisjoint(sources_of(one))]
-        rest = self._remembering.remaining(memory, detail[1], gone.sources_left(memory)) if detail else None
+        rest = self._day.remembering.remaining(memory, detail[1], gone.sources_left(memory)) if detail else None
         replaced = [one for one in known.shown if one.superseded_by == memory.memory_id]
         valid = rest is None and memory.memory_id not in known.superseded
         again = "; ".join(map(quoted, replaced)) if valid else ""
 
         def effect(connection: Connection) -> Outcome:
-            self._remembering.check(task.chat_id, stored, connection)
+            self._day.remembering.check(task.chat_id, stored, connection)
             if gone.turns:
-                self._forgotten.add(Tombstone(name, task.chat_id, now, turn_ids=frozenset(gone.turns)))
-            heir = self._memories.add(task.chat_id, rest, connection=connection).memory_id if rest else None
-            self._memories.delete(task.chat_id, memory.memory_id, heir=heir, connection=connection)
+                self._day.forgotten.add(Tombstone(name, task.chat_id, now, turn_ids=frozenset(gone.turns)))
+            heir = self._day.memories.add(task.chat_id, rest, connection=connection).memory_id if rest else None
+            self._day.memories.delete(task.chat_id, memory.memory_id, heir=heir, connection=connection)
             for one in others:
                 left = gone.sources_left(one)
-                self._memories.change(task.chat_id, one.memory_id, connection=connection, source_turn=left)
-            if self._texts:
-                self._texts.keep(gone.rests, connection)
+                self._day.memories.change(task.chat_id, one.memory_id, connection=connection, source_turn=left)
+            self._day.turn_texts.keep(gone.rests, connection)
             return Outcome(tr(FORGOTTEN_AND_BACK if again else FORGOTTEN).format(again=again), gone.turns)
 
         return effect
@@ -211,11 +193,11 @@ class Acting:
         turn_ids = [one for one in sources_of(memory) if not (brings_news and one in asking)]
         sources = [turn.rpartition(":")[0] for turn in turn_ids if turn.endswith(":user")]
         answers = [turn for turn in turn_ids if not turn.endswith(":user")]
-        again = [turn for text in texts for turn in self._repeating(task.chat_id, text)]
+        again = [turn for text in texts for turn in self._day.repeating(task.chat_id, text)]
         again = [turn for turn in again if not (brings_news and turn in asking)]
         asked = dict.fromkeys([*(f"{name}:{role}" for name in sources for role in ROLES), *answers, *again])
         asked |= dict.fromkeys(map(_question_of, again)) if memory.user_id else {}
-        known = self._texts.read(task.chat_id, list(asked)) if self._texts else {}
+        known = self._day.turn_texts.read(task.chat_id, list(asked))
         if memory.user_id:
             said_by = {one: turn.user_id for one in again if (turn := known.get(_question_of(one)))}
             again = [one for one in again if said_by.get(one) == memory.user_id]

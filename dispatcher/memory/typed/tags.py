@@ -18,14 +18,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
+
+from shared.turns.records import Task, chat_id_of, dumps, task_id_of, timestamp_of, user_id_of
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
-
-    from shared.turns.records import Task
 
 
 class TagKind(StrEnum):
@@ -118,6 +118,29 @@ class AnswerTags:
     said_at: float
     refusal: str = ""
     shown: frozenset[int] | None = frozenset()
+
+    def to_json(self) -> bytes:
+        """As `hcli:mem:tags` stores them until the store can be reached again; without the message."""
+        task = {name: getattr(self.task, name) for name in ("task_id", "chat_id", "user_id", "name")}
+        given = {"session": self.session, "said_at": self.said_at, "refusal": self.refusal}
+        shown = None if self.shown is None else sorted(self.shown)
+        return dumps(task | given | {"shown": shown, "tags": [vars(tag) for tag in self.tags]})
+
+    @classmethod
+    def parse(cls, record: dict[str, Any]) -> Self:
+        """RecordRefused, KeyError, TypeError or ValueError for a record that is none."""
+        name, shown = record.get("name"), record.get("shown", ())
+        task = Task(
+            task_id_of(record["task_id"]),
+            chat_id_of(record["chat_id"]),
+            "",
+            user_id_of(record.get("user_id")),
+            name=name if isinstance(name, str) else None,
+        )
+        tags = [Tag(int(t["number"]), TagKind(t["kind"]), str(t["text"]), dict(t["options"])) for t in record["tags"]]
+        numbers = None if shown is None else frozenset(map(int, shown))
+        said_at = timestamp_of(record["said_at"])
+        return cls(task, str(record["session"]), tags, said_at, str(record.get("refusal", "")), numbers)
 
 
 @dataclass(frozen=True)

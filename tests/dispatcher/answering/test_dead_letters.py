@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from dispatcher.memory.day.later_tags import later_tags
 from dispatcher.memory.typed.tags import AnswerTags, Tag, TagKind
 from dispatcher.queue.dead_letters import DeadLetter
 from dispatcher.queue.refused import USED_ID, dead_letter
@@ -161,7 +160,7 @@ def test_the_owners_redis_user_may_do_it(light: World) -> None:
             content = f'{{"task_id": "{task}", "chat_id": "9912", "message": "hello"}}'
             admin.rpush(keys.DEAD, dead_letter(content.encode(), task))
         admin.rpush(keys.DEAD, dead_letter(b"{}", "odd"))
-        record = later_tags(AnswerTags(Task("t1", "9912", ""), "s", [Tag(1, TagKind.REMEMBER, "x")], 1_795_000_000.0))
+        record = AnswerTags(Task("t1", "9912", ""), "s", [Tag(1, TagKind.REMEMBER, "x")], 1_795_000_000.0).to_json()
         admin.rpush(keys.DEAD, dead_letter(record, "its tags could not be acted on"))
         url = {"REDIS_URL": running.urls["owner"]}
         done = light.command("hmem", "dead", "--retry", "--all", check=False, **url)

@@ -9,13 +9,10 @@ import pytest
 
 from shared.ranking.question import (
     WEIGHTS,
-    asks,
     asks_for_advice,
-    asks_when,
     groups,
     meant_speakers,
     query_words,
-    tells_time,
 )
 from shared.ranking.scoring import Question, Scored, bm25, score
 from shared.turns.speakers import Speaker
@@ -48,17 +45,6 @@ GROUP = [("user", "Noor", "1"), ("user", "Ben", "2"), ("asst", "assistant", None
 def test_whose_words_a_question_is_about(question: str, speakers: list[Speaker], meant: list[int]) -> None:
     asker = ("user", "Noor", "1") if speakers == GROUP else None
     assert meant_speakers(query_words(question), speakers, asker) == meant
-
-
-def test_times_are_asked_and_told() -> None:
-    assert asks_when(query_words("When was it?"))
-    assert asks_when(query_words("How long did it take?"))
-    assert not asks_when(query_words("a long story"))
-    assert tells_time("I did it last Friday")
-    assert tells_time("the 3rd one")
-    assert not tells_time("a fortnightly weekly")
-    assert asks("really? ")
-    assert not asks("really? yes")
 
 
 def test_a_question_for_advice_is_known_and_one_for_what_was_advised_is_none() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from pathlib import Path
@@ -15,32 +14,9 @@ from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.store.summaries import SessionSummary
 from shared.config.settings import load_settings
-from shared.search import lexical
-from shared.search.lexical import LexicalIndex, build
-from shared.turns.chunk import Chunk
 from shared.turns.records import Turn
 
 NOW = 1.76e9
-
-
-def chunk(name: str, chat: str) -> Chunk:
-    return Chunk(f"{name}:user#1", chat, name, (f"{name}:user",), "user", "anna", f"{name} is said", 5.0, 6.0)
-
-
-def test_a_kept_chunk_is_of_its_own_chat_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    chunks = [chunk(f"t{n}", "1") for n in range(5)] + [chunk("other", "2")]
-    build(tmp_path / "lexical", 1, [(one, one.text) for one in chunks])
-    monkeypatch.setattr(lexical, "CHUNKS_KEPT", 3)
-    with closing(LexicalIndex(tmp_path / "lexical")) as index:
-        for _ in range(2):
-            assert index.chunks(["other:user#1"], "2") == {"other:user#1": chunks[5]}
-            assert index.chunks(["other:user#1", "t0:user#1", "nothing"], "1") == {"t0:user#1": chunks[0]}
-        first = index.chunks(["t0:user#1"], "1")["t0:user#1"]
-        assert index.chunks(["t0:user#1"], "1")["t0:user#1"] is first
-        assert len(index.chunks([one.chunk_id for one in chunks], "1")) == 5
-        assert len(index._kept) == 3
-    with pytest.raises(sqlite3.ProgrammingError):
-        index.chunks(["t0:user#1"], "1")
 
 
 @pytest.fixture

@@ -110,9 +110,11 @@ def test_a_question_for_a_time_and_a_text_that_tells_one() -> None:
         "Как долго шёл ремонт?",
         "什么时候去医院？",
         "เจอกันเมื่อไหร่",
+        "When was it?",
+        "How long did it take?",
     ):
         assert asks_when(query_words(asked)), asked
-    for asked in ("Wie heißt der Hund?", "Сколько стоила лодка?", "什么东西坏了？"):
+    for asked in ("Wie heißt der Hund?", "Сколько стоила лодка?", "什么东西坏了？", "a long story"):
         assert not asks_when(query_words(asked)), asked
     for told in (
         "Wir kommen, morgen!",
@@ -123,9 +125,18 @@ def test_a_question_for_a_time_and_a_text_that_tells_one() -> None:
         "в прошлую пятницу",
         "12 мая",
         "три года",
+        "I did it last Friday",
+        "the 3rd one",
     ):
         assert tells_time(told), told
-    for told in ("Der Hund bellt", "猫很可爱", "mayo on the sandwich, on Mars", "мои майки", "годный средний маяк"):
+    for told in (
+        "Der Hund bellt",
+        "猫很可爱",
+        "mayo on the sandwich, on Mars",
+        "мои майки",
+        "годный средний маяк",
+        "a fortnightly weekly",
+    ):
         assert not tells_time(told), told
 
 

@@ -168,7 +168,7 @@ def of_context(**parts: Any) -> str:
 
 def session_summary(*turns: Turn) -> tuple[str, str]:
     """(the sentences that are picked, what a model is shown)."""
-    return summaries.extract(turns, load_settings()), summaries.record_of(turns, str)
+    return summaries.extract(turns, load_settings()), summaries.record_of(turns, UTC)
 
 
 def of_the_night(turn: Turn) -> tuple[str, str]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from contextlib import nullcontext
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.embedder import DayEmbedder
-from dispatcher.memory.store.actions import Actions
 from dispatcher.memory.store.database import Database
-from dispatcher.memory.store.memories import Memories
 from dispatcher.memory.tombstones import Forgotten
-from dispatcher.memory.typed.acting_on_tags import TagActing
-from dispatcher.memory.typed.memories import Remembering
 from dispatcher.memory.typed.tags import AnswerTags, parse
+from shared.config.settings import load_settings
 from shared.turns.records import Task, Tombstone
 
 NOW = 1_800_000_000.0  # Friday 15 January 2027, 08:00 UTC
@@ -41,22 +39,21 @@ class Mortal(Forgotten):
             raise Dies
 
 
-@dataclass
-class Host:
+class Host(DayMemory):
     """A dispatcher's hands on a chat, on a real store; `repeats` are turns that say a memory again."""
 
-    root: Path
-    embedder: DayEmbedder
-    repeats: dict[str, list[str]] = field(default_factory=dict)
-    given: Database | None = None
+    forgotten: Mortal
 
-    def __post_init__(self) -> None:
-        self.database = self.given or Database(None, self.root / "state")
-        self.memories, self.actions = Memories(self.database), Actions(self.database)
-        self.forgotten = Mortal(self.root / "state")
-        self.kept = Remembering(self.memories, self.embedder, self.forgotten)
-        parts = (self.memories, self.actions, self.kept, self.forgotten)
-        self.acting = TagActing(*parts, lambda _: BERLIN, lambda chat, text: self.repeats.get(text, []))
+    def __init__(self, root: Path, embedder: DayEmbedder, given: Database | None = None) -> None:
+        super().__init__(load_settings(hmem_state_dir=root / "state"), nullcontext)
+        self.root, self.embedder, self.repeats = root, embedder, dict[str, list[str]]()
+        self.forgotten = Mortal(root / "state")
+        self.zone_of = lambda _: BERLIN
+        if given:
+            self.database = given
+
+    def repeating(self, chat_id: str, text: str) -> list[str]:
+        return self.repeats.get(text, [])
 
     def answer(
         self, text: str, task: str = "t1", chat: str = SAID, now: float = NOW, shown: frozenset[int] | None = None
@@ -67,4 +64,4 @@ class Host:
         return self.acting.on_tags(AnswerTags(asked, "session-1", tags, now, shown=shown)).sentences
 
     def texts(self, chat: str = SAID) -> list[tuple[str, str]]:
-        return [(str(memory.type), memory.text) for memory in self.kept.of_chat(chat).memories]
+        return [(str(memory.type), memory.text) for memory in self.remembering.of_chat(chat).memories]

@@ -140,7 +140,7 @@ def test_what_is_added_is_kept_once(light: World) -> None:
     served(light, ask, memory_mcp="add")
     with closing(DayMemory(light.settings(), nullcontext)) as day:
         assert len(day.memories.list("9912")) == 2
-        assert day.memories.total() == 2
+        assert day.memories.count() == 2
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
-from dispatcher.memory.store import creating, database
+from dispatcher.memory.store import database
 from dispatcher.memory.store.database import Database, reason, store_url
 from dispatcher.memory.store.memories import Memories
 from dispatcher.memory.store.turns import Turns
@@ -102,7 +102,7 @@ def test_a_kill_in_the_middle_leaves_nothing_half(tmp_path: Path) -> None:
 def test_a_store_that_was_half_made_is_made_anew(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
     turns = Turns(stores.open())
     with monkeypatch.context() as broken, pytest.raises(StoreUnavailable):
-        broken.setattr(creating, "VERSION", "x" * 33 if stores.engine == "postgresql" else object())  # cannot be stored
+        broken.setattr(database, "VERSION", "x" * 33 if stores.engine == "postgresql" else object())  # cannot be stored
         turns.ids("1")
     assert turns.store([said("a")]) == 1
 

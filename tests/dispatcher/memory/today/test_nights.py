@@ -13,9 +13,9 @@ from shared.embedding.local.embedder import LocalEmbedder
 from shared.errors import ReleaseRefused
 from shared.search.day_items import DayTurn, day_turns
 from shared.search.recall import DayRecall, OpenRelease
-from shared.search.types import HiddenTurns, Query
+from shared.search.types import Query
 from shared.turns.chunking import embedded_text
-from tests.support.day.day_recall import HOUR, NOON, QUESTIONS, UTC, ids, said, same
+from tests.support.day.day_recall import NOON, QUESTIONS, UTC, ids, said, same
 from tests.support.world import World
 
 
@@ -65,16 +65,6 @@ def test_before_the_first_night_the_day_is_recalled_alone(world: World) -> None:
     words = maker.recall(Query("9912", "plumber", 3, day=day))
     assert ids(words.hits)[0] == "d2:user#1"
     assert words.degraded == ["no vector search: there is no release yet, and no embedder by day"]
-    assert "d2:user#1" not in ids(
-        maker.recall(Query("9912", "plumber", 50, day=day, hidden=HiddenTurns(frozenset({"d2:user"})))).hits
-    )
-    assert "d2:user#1" not in ids(
-        maker.recall(Query("9912", "plumber", 50, day=day, known=frozenset({"d2:user"}))).hits
-    )
-    assert (
-        ids(maker.recall(Query("9912", "boiler", 50, day=day, hidden=HiddenTurns(before=NOON - 5 * HOUR))).hits)[0]
-        == "d2:user#1"
-    )
     assert maker.recall(Query("9912", "plumber", 3, day=maker.items("9912", []))).hits == []
     with pytest.raises(ValueError, match="day's turns of chat"):
         maker.recall(Query("77", "plumber", 3, day=day))

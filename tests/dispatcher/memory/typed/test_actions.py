@@ -9,17 +9,15 @@ from typing import Any
 
 import pytest
 
-from dispatcher.memory.day.later_tags import later_tags, parse_later
 from dispatcher.memory.embedder import DayEmbedder
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories, Memory, MemoryType
-from dispatcher.memory.typed.acting_on_tags import TagActing
 from dispatcher.memory.typed.actions import Outcome
 from dispatcher.memory.typed.tags import AnswerTags, parse
 from shared.config.settings import load_settings
 from shared.turns.records import RecordRefused, Task, loads_object
 from tests.servers.ollama_api import OllamaApi
-from tests.support.day.acting import BERLIN, DAY, NOW, SAID, Dies, Host
+from tests.support.day.acting import DAY, NOW, SAID, Dies, Host
 from tests.support.machine import wait_for
 from tests.support.stores import Stores, at_once
 
@@ -216,7 +214,9 @@ def test_an_embedder_that_hangs_holds_no_writer_back(tmp_path: Path, given: str)
         host.database.close()
 
 
-def test_what_changes_between_plan_and_write_is_planned_anew(host: Host, embedder: DayEmbedder) -> None:
+def test_what_changes_between_plan_and_write_is_planned_anew(
+    host: Host, embedder: DayEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """While the turns that say it again are looked for, another dispatcher hears it once more."""
     host.answer("[REMEMBER CODE: the garage door code is 7731]")
     other, looked = Host(host.root, embedder), list[str]()
@@ -227,8 +227,8 @@ def test_what_changes_between_plan_and_write_is_planned_anew(host: Host, embedde
             other.answer("[REMEMBER CODE: The garage door code is 7731]", "t5")
         return []
 
-    acting = TagActing(host.memories, host.actions, host.kept, host.forgotten, lambda _: BERLIN, repeating)
-    assert acting.forget(Task("t2", SAID, ""), 1, NOW).forgotten == (
+    monkeypatch.setattr(host, "repeating", repeating)
+    assert host.acting.forget(Task("t2", SAID, ""), 1, NOW).forgotten == (
         "t1:user", "t1:asst", "t5:user", "t5:asst", "t2:user", "t2:asst",
     )  # fmt: skip
     assert (len(looked), host.memories.list(SAID)) == (2, [])
@@ -290,11 +290,14 @@ def test_what_the_owner_commands_is_done_once_for_each_task(host: Host) -> None:
 
 
 def test_tags_that_cannot_be_read_are_refused() -> None:
-    record = loads_object(later_tags(AnswerTags(Task("t1", SAID, ""), "s", [], NOW)))
-    parse_later(record)
+    given = AnswerTags(
+        Task("t1", SAID, ""), "s", [*parse("[GOAL CODE: swim | PRIORITY: 2]", "CODE").tags], NOW, shown=None
+    )
+    record = loads_object(given.to_json())
+    assert AnswerTags.parse(record) == given
     changes: list[dict[str, Any]] = [
         {"task_id": "a:b"}, {"chat_id": None}, {"said_at": "now"}, {"tags": [{"number": 1, "kind": "LEARN", "text": "x"}]}, {"tags": [{}]},
     ]  # fmt: skip
     for change in changes:
         with pytest.raises((RecordRefused, KeyError, ValueError)):
-            parse_later(record | change)
+            AnswerTags.parse(record | change)

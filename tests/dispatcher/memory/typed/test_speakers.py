@@ -29,7 +29,7 @@ def said(host: Host, user: str, answer: str, task: str, refusal: str = "", chat:
 
 
 def shown(host: Host, chat: str = GROUP) -> list[tuple[str | None, str]]:
-    return [(one.user_id, one.text) for one in host.kept.of_chat(chat).memories]
+    return [(one.user_id, one.text) for one in host.remembering.of_chat(chat).memories]
 
 
 def test_facts_of_two_people_that_conflict_both_stay(host: Host) -> None:

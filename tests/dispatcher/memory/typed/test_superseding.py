@@ -21,7 +21,7 @@ BLUE, GREEN, RED = (f"The user's favourite colour is {colour}" for colour in ("b
 
 
 def shown(host: Host, now: float = NOW) -> str:
-    held = host.kept.of_chat(SAID)
+    held = host.remembering.of_chat(SAID)
     every = {one.memory_id: one for one in held.every}
     return listing(held.shown, now, BERLIN, {one: every[by] for one, by in held.superseded.items()})
 
@@ -32,9 +32,9 @@ def test_a_correction_is_said_and_takes_the_place_of_what_it_corrects(host: Host
         answer = f"[REMEMBER CODE: {GREEN} | REPLACES: 1]"
         assert host.answer(answer, "t2", now=NOW + DAY) == [f"Noted; this replaces: {BLUE}"]
     assert host.texts() == [("fact", GREEN)]
-    held = host.kept.of_chat(SAID)
+    held = host.remembering.of_chat(SAID)
     assert BLUE not in profile_text(held.memories, None, None, NOW, BERLIN)[0]
-    assert [one.text for one in host.kept.relevant(SAID, "favourite colour blue", 5, now=NOW)] == [GREEN]
+    assert [one.text for one in host.remembering.relevant(SAID, "favourite colour blue", 5, now=NOW)] == [GREEN]
     assert shown(host, NOW + 9 * DAY).splitlines()[-2:] == [
         "Superseded:",
         f"1. {BLUE} (noted Friday 15 January 2027, 09:00; replaced on Saturday 16 January 2027, 09:00 by number 2)",
@@ -49,9 +49,9 @@ def test_what_nobody_says_replaces_stays_and_a_near_one_is_named(host: Host) -> 
     assert host.answer("[REMEMBER CODE: The user's wife is vegan]", "t2") == [
         "Noted. Number 1 is very similar: The user's wife is vegetarian"
     ]
-    held = host.kept.of_chat(SAID)
+    held = host.remembering.of_chat(SAID)
     assert [one.number for one in held.memories] == [1, 2]
-    assert host.kept.nearest(held, held.memories[1]) == held.memories[0]
+    assert host.remembering.nearest(held, held.memories[1]) == held.memories[0]
     assert host.answer("[REMEMBER CODE: Max has a dog]", "t3") == []
 
 
@@ -86,11 +86,11 @@ def test_other_words_are_kept_with_what_they_repeat_and_found(host: Host) -> Non
     (cat,) = host.memories.list(SAID)
     assert (cat.text, cat.wordings, cat.importance) == ("The user has a cat called Mishka", ("The user has a cat named Mishka",), 4)  # fmt: skip
     assert "(also phrased as: The user has a cat named Mishka)" in shown(host)
-    assert profile_text(host.kept.of_chat(SAID).memories, None, None, NOW, BERLIN)[0].count("Mishka") == 1
+    assert profile_text(host.remembering.of_chat(SAID).memories, None, None, NOW, BERLIN)[0].count("Mishka") == 1
     host.answer("[REMEMBER CODE: the user has a cat named mishka]", "t3")
     (cat,) = host.memories.list(SAID)
     assert len(cat.wordings) == 1
-    assert set(host.kept.of_chat(SAID).index.shares("named")) == {0}, "by its other words"
+    assert set(host.remembering.of_chat(SAID).index.shares("named")) == {0}, "by its other words"
 
 
 def test_a_memory_is_forgotten_by_any_of_its_wordings(host: Host) -> None:
@@ -116,9 +116,9 @@ def test_a_goal_with_another_deadline_keeps_what_it_had_replaced_replaced(host: 
     ]
     for at, (text, deadline) in enumerate(goals):
         old = host.memories.list(SAID)[:1] if at == 1 else []
-        host.kept.add(SAID, GOAL, text, now=NOW + at, deadline=deadline, replaced=old)
+        host.remembering.add(SAID, GOAL, text, now=NOW + at, deadline=deadline, replaced=old)
     assert host.texts() == [("goal", "goal is to weigh 65 kg")]
-    (goal,) = host.kept.of_chat(SAID).memories
+    (goal,) = host.remembering.of_chat(SAID).memories
     assert goal.deadline == NOW + 9 * DAY
 
 
@@ -127,10 +127,10 @@ def test_a_list_that_is_imported_replaces_nothing_and_brings_back_nothing_old(ho
     host.answer(f"[REMEMBER CODE: {GREEN} | REPLACES: 1]", "t2")
     told: list[tuple[str, float | None, dict[str, Any]]] = [(BLUE, None, {}), (RED, NOW - DAY, {}), (GREEN, NOW, {})]
     for _ in range(2):
-        for one in host.kept.new_ones(SAID, FACT, told):
+        for one in host.remembering.new_ones(SAID, FACT, told):
             host.memories.add(SAID, one)
         assert host.texts() == [("fact", GREEN), ("fact", RED)], "a list may be imported again"
-    (blue,) = host.kept.new_ones(SAID, FACT, [(BLUE, NOW + 2 * DAY, {})])
+    (blue,) = host.remembering.new_ones(SAID, FACT, [(BLUE, NOW + 2 * DAY, {})])
     assert blue.text == BLUE, "blue again, later"
 
 
@@ -150,7 +150,7 @@ def test_a_fact_is_told_with_its_date_and_as_past_when_it_has_passed(host: Host)
     assert host.answer("[REMEMBER CODE: The engineer comes | ON: 2027-01-28]", "t2", now=later) == [
         "Noted; this replaces: The engineer comes"
     ], "another Thursday"
-    assert line(host.kept.of_chat(SAID).memories[-1], later, BERLIN).endswith("(on Thursday 28 January 2027)")
+    assert line(host.remembering.of_chat(SAID).memories[-1], later, BERLIN).endswith("(on Thursday 28 January 2027)")
 
 
 def test_a_goals_priority_is_kept_and_shown(host: Host) -> None:
