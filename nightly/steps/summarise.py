@@ -48,7 +48,8 @@ _BULLET = re.compile(r"^(?:[-*•]\s+|[-*•]$)")
 
 def run(night: Night, out: Path) -> dict[str, Any]:
     """`without_summary`: chats that got none, and why."""
-    writer, counts, without = _writer(night), Counter[str](), dict[str, str]()
+    named, counts, without = night.settings.writer_of("summaries"), Counter[str](), dict[str, str]()
+    writer = ModelTexts(night, "summarise", named, OPTIONS, refuse=refuse) if named else None
     try:
         last = Last(night)
         refuse_another_start(night, last)
@@ -143,11 +144,6 @@ def _counts(
     }
     counts = chunk["accounts"][chat_id] | indexed | others
     return {name: counts.get(name, 0) for name in COUNTED}
-
-
-def _writer(night: Night) -> ModelTexts | None:
-    writer = night.settings.writer_of("summaries")
-    return ModelTexts(night, "summarise", writer, OPTIONS, refuse=refuse) if writer else None
 
 
 def _extract(chunks: list[Chunk], zone: ZoneInfo) -> str:

@@ -57,17 +57,14 @@ class RetryCommand:
         """The task with the message to be asked again, or why there is none. A forgotten message is not asked again."""
         if named and not TASK_ID.match(named):
             return CommandReply(tr(RETRY_USAGE))
-        if not named:
-            newest = await keep_trying(lambda: self._records.explanations(task.chat_id))
-            for task_id in newest:
-                asked = await earlier_message(self._records, self._day, task.chat_id, task_id)
-                if asked is not None and _may(task, asked):
+        refusal = NOTHING_TO_RETRY
+        newest = [named] if named else await keep_trying(lambda: self._records.explanations(task.chat_id))
+        for task_id in newest:
+            if asked := await earlier_message(self._records, self._day, task.chat_id, task_id):
+                if _may(task, asked):
                     return _again(task, asked)
-            return CommandReply(tr(NOTHING_TO_RETRY))
-        asked = await earlier_message(self._records, self._day, task.chat_id, named)
-        if asked is None:
-            return CommandReply(tr(NOTHING_TO_RETRY))
-        return _again(task, asked) if _may(task, asked) else CommandReply(tr(ELSEWHERE))
+                refusal = ELSEWHERE if named else refusal
+        return CommandReply(tr(refusal))
 
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:  # noqa: ARG002
         """Only for a command that cannot become a question."""
