@@ -72,10 +72,11 @@ def _fill_cache(night_dir: Path) -> None:
     from nightly.index.vector_cache import VectorCache
     from shared.embedding.known_models import MULTILINGUAL
     from shared.embedding.local.embedder import LocalEmbedder
+    from shared.turns.chunking import embedded_text
 
     (chunks,) = night_dir.glob("nights/*/chunk")
     identity, generator = LocalEmbedder(MULTILINGUAL).identity, np.random.default_rng(7)
-    texts = list(dict.fromkeys(text for _, rows in ChunkFolder(chunks) for _, text in rows))
+    texts = list(dict.fromkeys(embedded_text(chunk) for _, rows in ChunkFolder(chunks) for chunk, _ in rows))
     cache = VectorCache(night_dir / "cache.sqlite", identity)
     for start in range(0, len(texts), 5000):
         part = texts[start : start + 5000]
