@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dispatcher.memory.day.context import DayContext, PromptRequest
 from dispatcher.prompt.budget import PromptInput, compose, hits_for
-from dispatcher.prompt.context import Context
+from dispatcher.prompt.context import MISSED, Context
 from dispatcher.prompt.summary_part import is_verbatim, without_sentences
 from shared.config.settings import Settings
 from shared.errors import HmemError
@@ -60,6 +60,7 @@ def recall(
     recent = {(turn.role, turn.timestamp) for turn in request.recent or ()}
     chunks = [turn.chunk for turn in today.items.turns] if today.items and recent else []
     in_prompt = {one for chunk in chunks if (chunk.role, chunk.started_at) in recent for one in chunk.turn_ids}
+    family = _family(release) if release else today.family
     query = Query(
         request.chat_id,
         request.message,
@@ -70,6 +71,9 @@ def recall(
         hidden=today.hidden,
         known=today.known | in_prompt,
         asker=("user", request.name or "", request.user_id) if request.name or request.user_id else None,
+        enough=(lambda found: most if decide(found, family, settings.timezone).inject else MISSED)
+        if request.count_access
+        else None,
     )
     return day.search(release, query)
 

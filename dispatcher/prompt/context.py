@@ -30,6 +30,8 @@ DEGRADED_KINDS = {
     "memory failed": "memory",
 }
 RELEASE, OTHER = "release", "other"
+#: How many of the best hits that were left out the record of an answer has.
+MISSED = 5
 #: A setting, not a failure.
 SWITCHED_OFF = "MEMORY_TOKENS=0"
 
@@ -38,8 +40,8 @@ SWITCHED_OFF = "MEMORY_TOKENS=0"
 class Context:
     """The text to inject, its sources, and what is missing.
 
-    `cut` has the hits that did not fit into the budget, or all of them if `no_recall_reason` says that none is relevant to the message; `degraded`
-    has the reasons why something could not be searched.
+    `cut` has the hits that did not fit into the budget, or all of them (of an answer, MISSED) if `no_recall_reason` says that none is relevant to the
+    message; `degraded` has the reasons why something could not be searched.
     """
 
     text: str

@@ -114,7 +114,7 @@ class _Lookup:
         question = self._question(merged)
         scored = score(question, merged.features, self._cosines(comparing, ends))
         self.evidence = self._evidence(merged, scored)
-        return self._read(merged, scored)
+        return self._read(merged, scored, min(query.k, query.enough(self.evidence)) if query.enough else query.k)
 
     def _notes_of(self, release: ChatItems | None) -> ChatNotes | None:
         """The notes of the chat's turns. Keys only: without them, the turns are found by their own words."""
@@ -273,11 +273,11 @@ class _Lookup:
             self._no_vectors(why)
         return cosines
 
-    def _read(self, merged: Merged, scored: Scored) -> list[Hit]:
-        """The chunks of the best items, of this chat only, each text once."""
+    def _read(self, merged: Merged, scored: Scored, k: int) -> list[Hit]:
+        """The chunks of the `k` best items, of this chat only, each text once."""
         from shared.ranking.scoring import best
 
-        k, least = self._query.k, len(self._query.known)
+        least = len(self._query.known)
         wanted, chunks, once = k + SPARE + least, dict[int, Chunk](), list[list[int]]()
         inside, marks = merged.inside(self._query.since, self._query.until), merged.namesakes
         while True:

@@ -38,7 +38,8 @@ class Query:
 
     `now` (POSIX seconds, None for the clock) is the reference for "last week"; without `deadline_seconds` vector search has no time limit.
     `day` are turns that may not be in the release yet; those that are count once. `asker` is who "I" is. `known` turns (ids), and turns outside
-    `since` (inclusive) and `until` (exclusive, POSIX seconds), are ranked but not returned.
+    `since` (inclusive) and `until` (exclusive, POSIX seconds), are ranked but not returned. `enough`: by the evidence, how many of
+    `k` will do.
     """
 
     chat_id: str
@@ -52,6 +53,7 @@ class Query:
     asker: Speaker | None = None
     since: float | None = None
     until: float | None = None
+    enough: Callable[[Evidence], int] | None = None
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from dispatcher.prompt.context import ITEM, Context, degraded_kind, hit_date, rounded
+from dispatcher.prompt.context import ITEM, MISSED, Context, degraded_kind, hit_date, rounded
 from shared.search.types import SHOWN_WORDS, Hit
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
@@ -20,7 +20,7 @@ from shared.turns.records import RecordRefused, dumps, loads_object
 
 #: The longest line that is shown, and the most lines of facts and of recalled turns each; the record has some more.
 CHARACTERS, LINES = 140, 8
-RECORD_CHARACTERS, RECORD_FACTS, RECORD_MISSED = 200, 40, 5
+RECORD_CHARACTERS, RECORD_FACTS = 200, 40
 #: Words and meaning are both named if the lesser one adds this share of what the other does.
 BOTH = 0.5
 #: How long the last answer is explained in the chat. The owner's page shows older ones, too.
@@ -59,7 +59,7 @@ def why_record(context: Context, task_id: str = "", at: float | None = None) -> 
         "missing": _kinds(context),
         "nothing_plain": context.no_recall_plain,
         "hits": [_hit(hit, context) for hit in context.used],
-        "missed": [_hit(hit, context) for hit in context.cut[:RECORD_MISSED]],
+        "missed": [_hit(hit, context) for hit in context.cut[:MISSED]],
         "task_id": task_id,
         "at": at,
     }

@@ -41,8 +41,9 @@ EARLIER_SECONDS = 86_400.0
 class PromptRequest:
     """The message that a prompt is for.
 
-    `recent` is the conversation so far, None if a session has it: then `session` is its id. `count_access`: memories that are shown count as
-    accessed. `user_id` and `name`: of who asks. `now` (POSIX seconds, None for the clock): from when "last week" is counted.
+    `recent` is the conversation so far, None if a session has it: then `session` is its id. `count_access`: it is to be answered: memories that are
+    shown count as accessed, and of turns that are not injected only the best are read. `user_id` and `name`: of who asks. `now` (POSIX seconds, None
+    for the clock): from when "last week" is counted.
     """
 
     chat_id: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,9 +15,10 @@ import pytest
 from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.tombstones import Forgotten
 from dispatcher.prompt.budget import PromptInput, compose
-from dispatcher.prompt.context import Context
+from dispatcher.prompt.context import MISSED, Context
 from shared.config.settings import load_settings
 from shared.ranking.injection import Evidence, read_message
+from shared.search.recall import OpenRelease
 from shared.search.types import Query, Recalled
 from shared.turns.records import Tombstone, Turn
 from tests.support.day.prompts import NOW, SUMMARY, UTC, assembled, composed, hit
@@ -65,6 +67,32 @@ def test_what_is_forgotten_during_the_search_withholds_the_summary(tmp_path: Pat
     withheld = context("f2")
     assert withheld.parts == []
     assert "no summary until the next night: something was forgotten since it was written" in withheld.degraded
+
+
+def test_an_answer_reads_no_more_of_what_it_does_not_inject_than_its_record_shows(light: World) -> None:
+    """And injects, where it does, what it would otherwise."""
+    for number in range(20):
+        light.say(f"t{number}", f"The garden has {number} beds of tulips.", timestamp=NOW - 60 * number)
+    light.say("anna", "Anna's bicycle is green and stands in the cellar.", timestamp=NOW)
+    light.night()
+    weak, strong = (
+        "My violin teacher plays a waltz in the garden of an opera house.",
+        "Where is Anna's green bicycle?",
+    )
+    with closing(OpenRelease(light.settings(), (light.memory_dir / "current").resolve())) as release:
+        for message, left in ((weak, MISSED), (strong, None)):
+            request = PromptRequest("9912", message, recent=[], now=NOW)
+            answer, shown = (
+                assembled(replace(request, count_access=access), light.settings(), release) for access in (True, False)
+            )
+            assert (answer.text, answer.used, answer.no_recall_reason) == (
+                shown.text,
+                shown.used,
+                shown.no_recall_reason,
+            )
+            assert answer.cut == shown.cut[:left]
+            assert len(shown.cut) == 21 or left is None
+            assert bool(shown.used) is (left is None)
 
 
 def test_a_context_is_told_to_scripts_with_its_hits_and_reasons() -> None:
