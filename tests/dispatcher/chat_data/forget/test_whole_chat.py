@@ -72,7 +72,7 @@ def left_alone(world: World, before: dict[bytes, bytes]) -> None:
     assert [json.loads(raw)["message"] for raw in tasks] == OTHERS
     assert world.redis.llen("hcli:mem:dead") == 4
     store = StoreLayer(world.settings())
-    assert (len(list(store.turns.every())), store.memories.total(), len(list(store.summaries.every()))) == (2, 2, 2)
+    assert (len(list(store.turns.every())), store.memories.count(), len(list(store.summaries.every()))) == (2, 2, 2)
     store.close()
     assert (world.root / "state" / "chats" / OTHER / "notes.txt").read_text() == "\n".join(OTHERS)
     assert len(list((world.root / ".claude" / "projects").rglob("*.jsonl"))) == 2
