@@ -90,7 +90,7 @@ def _print_row(number: int, hit: Hit | MemoryHit, settings: Settings) -> None:
     if isinstance(hit, MemoryHit):
         memory = hit.memory
         typer.echo(f"{head}  {time_text(memory.created, settings.timezone)}  memory {memory.number}")
-        typer.echo(f"      {hit.label}: {line(memory, time.time(), settings.timezone).removeprefix('- ')}")
+        typer.echo(f"      {hit.label}: {line(memory, time.time(), settings.timezone)}")
         return
     typer.echo(f"{head}  {time_text(hit.chunk.started_at, settings.timezone)}  {hit.chunk.chunk_id}")
     if hit.question:

@@ -18,6 +18,7 @@ from uuid import uuid4
 import structlog
 
 from shared.errors import StorageError
+from shared.search.types import HiddenTurns
 from shared.system.files import locked_file, make_dir, read_own, write_atomic
 from shared.text.translations import later
 from shared.turns.records import ROLES, RecordRefused, Task, Tombstone, Turn, loads_object
@@ -177,8 +178,8 @@ class ErasedEntries:
         return bool(nearest) and nearest[0] <= at + SAME_MOMENT_SECONDS
 
 
-def hidden_by(tombstones: Sequence[Tombstone]) -> tuple[frozenset[str], float | None]:
-    """The ids of forgotten turns, and the time (POSIX seconds) before which everything is forgotten, None for no such time."""
+def hidden_by(tombstones: Sequence[Tombstone]) -> HiddenTurns:
+    """What these tombstones say is forgotten."""
     ids = frozenset(turn_id for tombstone in tombstones for turn_id in tombstone.named)
     times = [one.created_at if one.before is None else one.before for one in tombstones if one.turn_ids is None]
-    return ids, max(times, default=None)
+    return HiddenTurns(ids, max(times, default=None))

@@ -43,8 +43,9 @@ class VectorCrashGuard:
         """Open the vectors and run a first search, or leave them out while this release is open. Slow; raises nothing."""
         if not release.has_vectors:
             return
-        place = self._settings.hmem_state_dir / MARKS / _name(release)
+        place = self._settings.hmem_state_dir / MARKS
         try:
+            place /= f"{release.run}-{release.path.stat().st_ino}"  # another one if the run was published again
             why = _suspicion(release, place)
         except OSError as error:  # a mark that cannot be written
             why = str(error)
@@ -69,14 +70,6 @@ class VectorCrashGuard:
                 release = release_dir(self._settings.hmem_memory_dir, int(run))
                 if not release.is_dir() or str(release.stat().st_ino) != inode:
                     remove_tree(place)
-
-
-def _name(release: OpenRelease) -> str:
-    """A name that differs for a run that was published again in another directory."""
-    try:
-        return f"{release.run}-{release.path.stat().st_ino}"
-    except OSError:
-        return f"{release.run}-gone"
 
 
 def _someone_died(place: Path) -> bool:

@@ -157,7 +157,6 @@ class LexicalIndex:
         self._connections = [open_closed(path) for path in paths]
         self._lock = threading.Lock()
         self._items: LRUCache[str, ChatItems] = LRUCache(ITEMS_KEPT, getsizeof=lambda one: room_of(len(one)))
-        self._keeping = threading.Lock()
 
     def close(self) -> None:
         with self._lock:
@@ -166,12 +165,11 @@ class LexicalIndex:
 
     def items(self, chat_id: str) -> ChatItems | None:
         """The chat's items, kept in memory from the first time on; None for an unknown chat."""
-        with self._keeping:
+        with self._lock:
             kept = self._items.get(chat_id)
-        if kept is not None or (read := self._read_items(chat_id)) is None:
+            if kept is None and (kept := self._read_items(chat_id)) is not None:
+                self._items[chat_id] = kept
             return kept
-        with self._keeping:
-            return self._items.setdefault(chat_id, read)  # another thread may have been quicker
 
     def postings(self, items: ChatItems, terms: Sequence[str]) -> dict[str, Posting]:
         """Where these terms stand in a chat, those that do."""
@@ -204,8 +202,7 @@ class LexicalIndex:
     def _read_items(self, chat_id: str) -> ChatItems | None:
         from shared.search.chat_items import chat_items, read_rows
 
-        with self._lock:
-            rows = [read_rows(connection, chat_id, part) for part, connection in enumerate(self._connections)]
+        rows = [read_rows(connection, chat_id, part) for part, connection in enumerate(self._connections)]
         parts = [one for one in rows if one]
         return chat_items(chat_id, parts) if parts else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from shared.ranking.injection import Evidence
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 EmbedQuery = Callable[[str], "Array | None"]
 
 
-@dataclass(frozen=True)
-class HiddenTurns:
+class HiddenTurns(NamedTuple):
     """What was forgotten since the release was built: these turns, and all before a time (POSIX seconds). They are never returned."""
 
     turn_ids: frozenset[str] = frozenset()
@@ -30,6 +29,9 @@ class HiddenTurns:
     def covers(self, chunk: Chunk) -> bool:
         earlier = self.before is not None and chunk.started_at < self.before
         return earlier or not self.turn_ids.isdisjoint(chunk.turn_ids)
+
+
+NOTHING_HIDDEN = HiddenTurns()
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Query:
     deadline_seconds: float | None = None
     now: float | None = None
     day: DayItems | None = None
-    hidden: HiddenTurns = HiddenTurns()
+    hidden: HiddenTurns = NOTHING_HIDDEN
     known: frozenset[str] = frozenset()
     asker: Speaker | None = None
     since: float | None = None

@@ -21,7 +21,7 @@ from dispatcher.memory.session_history import conversation_of, history_lines
 from dispatcher.memory.tombstones import hidden_by
 from shared.config.settings import Settings
 from shared.errors import HmemError, SettingsError
-from shared.search.types import HiddenTurns, Query
+from shared.search.types import Query
 from shared.text.format import fitting, one_line, shorten, storable, time_text
 from shared.text.marks import harmless
 from shared.turns.origin_words import replying
@@ -78,7 +78,7 @@ class ChatMemory:
     def search(self, query: str, k: int, since: float | None, until: float | None) -> str:
         """The `k` turns most relevant to `query`, from `since` on and before `until` (POSIX seconds)."""
         with self._up_to_date():
-            hidden = HiddenTurns(*hidden_by(self._day.forgotten.of(self._chat)))
+            hidden = hidden_by(self._day.forgotten.of(self._chat))
             release, note = self._memory.release_or_reason("the current release is not searched")
             self._open_vectors(release)
             items, more = self._items()

@@ -14,7 +14,6 @@ import structlog
 
 from dispatcher.memory.tombstones import hidden_by
 from shared.errors import HmemError
-from shared.search.types import HiddenTurns
 
 if TYPE_CHECKING:
     from dispatcher.memory.day.parts import DayParts
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from dispatcher.memory.store.summaries import SessionSummary
     from dispatcher.memory.typed.chat_memories import ChatMemories
     from shared.search.day_items import DayItems
+    from shared.search.types import HiddenTurns
     from shared.text.dates.named_times import Span
     from shared.turns.records import Tombstone, Turn
 
@@ -76,7 +76,7 @@ class DayContext:
 
     @property
     def hidden(self) -> HiddenTurns:
-        return HiddenTurns(*hidden_by(self.tombstones))
+        return hidden_by(self.tombstones)
 
 
 def in_time(

@@ -10,7 +10,7 @@ from dispatcher.memory.typed.memories import SHOWN_LIKENESS
 from dispatcher.memory.typed.search import MemoryHit, among, found_memories
 from shared.errors import InvalidInput, ReleaseRefused, StoreUnavailable
 from shared.release.manifest import no_release
-from shared.search.types import HiddenTurns, Query
+from shared.search.types import Query
 
 if TYPE_CHECKING:
     from dispatcher.memory.day.memory import DayMemory
@@ -41,7 +41,7 @@ def find(memory: OpenedMemory, settings: Settings, query: Query) -> SearchResult
         release.open_texts()
     if release and release.text_missing:
         raise ReleaseRefused(release.text_missing)
-    hidden = HiddenTurns(*hidden_by(day.forgotten.of(query.chat_id)))
+    hidden = hidden_by(day.forgotten.of(query.chat_id))
     items, notes = _items(day, query.chat_id)
     today = day.wanted and not notes
     memories = day.remembering.of_chat(query.chat_id) if today else None

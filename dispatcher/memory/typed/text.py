@@ -114,26 +114,24 @@ def noted_line(memory: Memory, labels: Mapping[str, str], now: float, zone: Zone
     a fact, and who of a group told it."""
     kind = "" if memory.type == "fact" else f", {str(memory.type).replace('_', ' ')}"
     teller = f", told by {who}" if (who := labels.get(memory.user_id or "")) else ""
-    text = line(memory, now, zone).removeprefix("- ")
-    return f"{memory.number}. noted {day_text(memory.created, zone)}{kind}{teller}: {text}"
+    return f"{memory.number}. noted {day_text(memory.created, zone)}{kind}{teller}: {line(memory, now, zone)}"
 
 
 def named_line(memory: Memory, labels: Mapping[str, str], now: float, zone: ZoneInfo) -> str:
-    """`- Bob: text`, of a memory whose speaker has a label."""
-    text = line(memory, now, zone)
-    who = labels.get(memory.user_id or "")
-    return f"- {who}: {text.removeprefix('- ')}" if who else text
+    """`Bob: text`, of a memory whose speaker has a label."""
+    text, who = line(memory, now, zone), labels.get(memory.user_id or "")
+    return f"{who}: {text}" if who else text
 
 
 def line(memory: Memory, now: float, zone: ZoneInfo) -> str:
-    """`- text (by Friday 27 November 2026)`; a goal whose deadline has passed is marked as overdue."""
+    """`text (by Friday 27 November 2026)`; a goal whose deadline has passed is marked as overdue."""
     text = _line(memory.text)
     return text if memory.deadline is None and memory.completed_at is None else text + _when(memory, now, zone)
 
 
 @cached(CACHED_TEXTS)
 def _line(text: str) -> str:
-    return f"- {shorten(one_line(text), LINE_CHARACTERS)}"
+    return shorten(one_line(text), LINE_CHARACTERS)
 
 
 @cached(CACHED_TEXTS)
@@ -171,7 +169,7 @@ def _says_day(text: str, at: float, zone: ZoneInfo) -> bool:
 
 
 def shown_line(memory: Memory, labels: Mapping[str, str], now: float, zone: ZoneInfo) -> str:
-    """The same as `named_line` for a person, in their language, without its dash."""
+    """The same as `named_line` for a person, in their language."""
     who, text = labels.get(memory.user_id or ""), shorten(one_line(memory.text), LINE_CHARACTERS)
     text = f"{who}: {text}" if who else text
     if memory.type == "completed_goal" and memory.completed_at:

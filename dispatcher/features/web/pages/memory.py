@@ -42,7 +42,7 @@ def page(asked: Asked) -> Response:
                 numbers = known.superseded_numbers
                 labels = speaker_labels(known.shown)
                 for one in known.shown:
-                    line = named_line(one, labels, now, asked.zone).removeprefix("- ")
+                    line = named_line(one, labels, now, asked.zone)
                     groups.setdefault(str(one.type), []).append((one, line, numbers.get(one.memory_id)))
                 panels = features().ask(chat_panel, day=memory.day, client=asked.redis, chat_id=chat_id)
         except StoreUnavailable as error:

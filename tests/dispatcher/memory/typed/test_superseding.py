@@ -140,11 +140,11 @@ def test_a_fact_is_told_with_its_date_and_as_past_when_it_has_passed(host: Host)
         "t1",
     )
     comes, valid = host.memories.list(SAID)
-    assert line(comes, NOW, BERLIN) == "- The engineer comes (on Thursday 21 January 2027)"
-    assert line(valid, NOW, BERLIN) == "- The pass is valid (until Thursday 21 January 2027)"
+    assert line(comes, NOW, BERLIN) == "The engineer comes (on Thursday 21 January 2027)"
+    assert line(valid, NOW, BERLIN) == "The pass is valid (until Thursday 21 January 2027)"
     later = NOW + 8 * DAY
-    assert line(comes, later, BERLIN) == "- The engineer comes (was on Thursday 21 January 2027)"
-    assert line(valid, later, BERLIN) == "- The pass is valid (was until Thursday 21 January 2027)"
+    assert line(comes, later, BERLIN) == "The engineer comes (was on Thursday 21 January 2027)"
+    assert line(valid, later, BERLIN) == "The pass is valid (was until Thursday 21 January 2027)"
     assert "Past:\n" in shown(host, later)
     assert host.memories.due(later, 9) == [], "nobody is reminded of a fact"
     assert host.answer("[REMEMBER CODE: The engineer comes | ON: 2027-01-28]", "t2", now=later) == [
