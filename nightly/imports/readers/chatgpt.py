@@ -8,7 +8,7 @@ Times are POSIX seconds. OpenAI documents the export, not its fields. They are r
 github.com/mitkury/chatgpt-export-parser (docs/chatgpt-data-export-format.md), github.com/TomzxCode/llm-conversations-viewer (docs/formats.md).
 
 The conversation is the branch that ends with `current_node`. System messages, calls of tools and their answers, thoughts, and what ChatGPT hid are
-no part of what was said.
+no part of what was said; but what it wrote to `bio` is what it remembers.
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ def _content(message: dict[str, Any]) -> ShownMessage | str | None:
         return "hidden by ChatGPT" if text.strip() else None
     if content.get("content_type") in _INTERNAL or message.get("channel") == "analysis":
         return "thoughts, or context that ChatGPT adds"
-    if role == "assistant" and message.get("recipient") not in (None, "all"):
+    recipient = message.get("recipient")
+    if role == "assistant" and recipient == "bio" and text.strip():
+        return ShownMessage("user", text, _time(message.get("create_time")), noted_by="ChatGPT's memory")
+    if role == "assistant" and recipient not in (None, "all"):
         return "a call of a tool"
     if not text.strip():
         return "without text (media)"

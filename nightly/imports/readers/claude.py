@@ -16,10 +16,13 @@ Nor is `uuid`: then a message is told by its time, its side and its words, and a
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from nightly.imports.formats import ImportFormat, file_by_file
+from nightly.imports.candidates import ReadCandidate
+from nightly.imports.containers.opening import Export, opened_export
+from nightly.imports.formats import ImportFormat, Source, file_by_file
 from nightly.imports.readers.conversations import (
     Assistant,
     Conversation,
@@ -28,7 +31,11 @@ from nightly.imports.readers.conversations import (
     identity_of,
     list_of,
 )
+from nightly.imports.readers.memories.facts import ImportedFacts
+from nightly.imports.readers.memories.told import claude_facts, claude_memories
+from nightly.imports.recognition import outlines
 from shared.hooks import hook
+from shared.turns.records import RecordRefused
 from shared.wire.ids import moment_of
 
 SOURCE = "claude"
@@ -102,7 +109,31 @@ CLAUDE = Assistant(
 )
 
 
+def _read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
+    """What Claude remembers of the person (memories/told.py), and the conversations."""
+    with opened_export(path, source.zone) as export:
+        facts = ImportedFacts(SOURCE, "Claude's memory", unit, source.wanted)
+        memories = [] if source.option("only") else claude_memories(export)
+        for member in memories:
+            try:
+                yield from claude_facts(export, member, facts, 0)
+            except RecordRefused as error:
+                yield ReadCandidate(0, unreadable=str(error), place=export.place(member))
+        if memories and (export.alone or not export.fitting("conversations*.json")):
+            return
+    yield from CLAUDE.read(path, unit, source)
+
+
+def _recognise(export: Export) -> str | None:
+    if found := CLAUDE.recognise(export):
+        return found
+    for where, paths in outlines(export, "memories.json"):
+        if {"conversations_memory", "[].conversations_memory"} & paths:
+            return f"{where} with a `conversations_memory`"
+    return None
+
+
 @hook
 def import_formats() -> Sequence[ImportFormat]:
-    what = "Claude's data export (ZIP or conversations.json)"
-    return [ImportFormat("claude", what, file_by_file(CLAUDE.read), CLAUDE.recognise, options=("only",))]
+    what = "Claude's data export (ZIP, conversations.json or memories.json)"
+    return [ImportFormat("claude", what, file_by_file(_read), _recognise, options=("only",))]

@@ -24,7 +24,7 @@ from nightly.imports.formats import Source
 from nightly.imports.json_stream import JsonStream
 from nightly.imports.recognition import outlines
 from shared.text.format import one_line, shorten
-from shared.turns.message_origin import Origin
+from shared.turns.message_origin import Forward, Origin
 from shared.turns.records import ANSWERS, CONVERSATION, RecordRefused, Turn
 
 #: Where the conversations are.
@@ -40,12 +40,16 @@ _ZERO = re.compile(r"0{8}-0{4}-[04]0{3}-[08]0{3}-0{12}\Z")
 
 @dataclass(frozen=True)
 class ShownMessage:
-    """A message that was shown. `at`: POSIX seconds. `attachment`: {"kind", "name"}, as in Origin."""
+    """A message that was shown. `at`: POSIX seconds. `attachment`: {"kind", "name"}, as in Origin.
+
+    `noted_by`: it was not said, but is what this memory noted of the person then.
+    """
 
     role: Literal["user", "asst"]
     text: str
     at: float | None = None
     attachment: dict[str, str] | None = None
+    noted_by: str = ""
 
 
 @dataclass
@@ -213,7 +217,9 @@ class _Reading:
                 continue
             whole = conversation.identity or conversation.began
             own = made_up_id(self._assistant.prefix, self._wanted.chat, whole, node.node)
-            question, asked = (None, own) if said.role == "user" else (asked, None)
+            question = None
+            if not said.noted_by:
+                question, asked = (None, own) if said.role == "user" else (asked, None)
             turn = self._turn(own, question, said, at, conversation.title)
             yield read_turn(self._wanted, done, where, self._assistant.source, self._unit, turn)
 
@@ -224,6 +230,8 @@ class _Reading:
             extra[ANSWERS] = question
         if said.role == "user" and said.attachment:
             extra |= Origin.parse({"attachment": said.attachment}).to_json()
+        if said.noted_by:
+            extra |= Origin(forward=Forward(said.noted_by)).to_json()
         return Turn(task_id, said.role, self._wanted.chat or "", said.text, at, extra=extra)
 
 

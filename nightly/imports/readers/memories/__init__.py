@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nightly.imports.formats import ImportFormat, file_by_file
-from nightly.imports.readers.memories import mem0, notes
+from nightly.imports.readers.memories import mem0, notes, told
 from shared.hooks import hook
 
 
@@ -15,5 +15,11 @@ def import_formats() -> Sequence[ImportFormat]:
     return [
         ImportFormat("openclaw", "OpenClaw's memory (ZIP of the workspace, or MEMORY.md)", openclaw, notes.is_openclaw),
         ImportFormat("basic-memory", "Basic Memory's notes (ZIP of them, or one)", basic_memory, notes.is_basic_memory),
+        ImportFormat(
+            told.LIST,
+            "a list of memories as an assistant writes it: lines `[date] - memory`",
+            file_by_file(told.read_list),
+            told.is_list,
+        ),
         ImportFormat("mem0", "Mem0's memories (JSON, or OpenMemory's ZIP)", of_mem0, mem0.recognise, options=("only",)),
     ]

@@ -90,7 +90,13 @@ def audit(root: Path, more: bool) -> Path:
     return written(root / "audit.log", "\n".join(map(json.dumps, lines if more else lines[:3])))
 
 
+def memory_list(root: Path, more: bool) -> Path:
+    facts = ["what stands there?", ANSWER, *(["thanks", "thanks"] if more else [])]
+    return written(root / "list.txt", "".join(f"[2026-02-09] - {fact}\n" for fact in facts))
+
+
 GOLDEN: dict[str, Callable[[Path, bool], Path]] = {
     "chatgpt": chatgpt, "claude": claude, "whatsapp": whatsapp, "signal": signal, "openclaw": openclaw, "basic-memory": basic_memory, "mem0": mem0,
+    "memory-list": memory_list,
     "telegram": telegram, "jsonl": jsonl, "chunks": chunks, "audit": audit,
 }  # fmt: skip

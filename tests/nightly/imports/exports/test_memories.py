@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from nightly.imports.formats import recognised
 from shared.errors import InvalidInput
 from shared.turns.origin_words import said_by
-from tests.nightly.imports.exports.builders import NOON, left, read, said, turns, unread, written, zipped
+from tests.nightly.imports.exports.builders import (
+    NOON,
+    claude_conversation,
+    claude_message,
+    gpt_conversation,
+    gpt_node,
+    left,
+    read,
+    said,
+    turns,
+    unread,
+    written,
+    zipped,
+)
 
 LASTING = """# Memory
 
@@ -166,3 +181,38 @@ def test_memories_of_several_users_do_not_mix(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="--only"):
         read("mem0", path)
     assert said(read("mem0", path, only="b")) == [("user", "fact 1")]
+
+
+def test_what_chatgpt_and_claude_remember_comes_along(tmp_path: Path) -> None:
+    """ChatGPT notes while it talks; Claude's export has a file of it."""
+    noted = gpt_node("b", "q", "assistant", "Is allergic to nuts.", NOON + 1, recipient="bio")
+    nodes = gpt_node("q", "root", "user", "no nuts for me"), noted, gpt_node("a", "b", "assistant", "Noted.", NOON + 2)
+    found = turns(read("chatgpt", written(tmp_path / "conversations.json", [gpt_conversation(*nodes)])))
+    assert [(one.role, one.content, one.extra.get("answers")) for one in found] == [
+        ("user", "no nuts for me", None),
+        ("user", "Is allergic to nuts.", None),
+        ("asst", "Noted.", found[0].task_id),
+    ]
+    assert found[1].extra["forward"] == {"from": "ChatGPT's memory"}
+    memory = [
+        {
+            "conversations_memory": "**Home**\n\nLives in Porto.\n\n- has a cat",
+            "project_memories": {"p1": "Builds a boat."},
+        }
+    ]
+    files = {"conversations.json": json.dumps([claude_conversation(claude_message("q", "human", "hello"))])}
+    both = written(tmp_path / "export.zip", zipped(files | {"memories.json": json.dumps(memory)}))
+    told = ["Home: Lives in Porto.", "Home: has a cat", "Builds a boat."]
+    assert [one.content for one in turns(read("claude", both))] == [*told, "hello"]
+    alone = written(tmp_path / "memories.json", memory)
+    assert [one.name for one, _ in recognised(alone)] == ["claude"]
+    assert [one.content for one in turns(read("claude", alone))] == told
+
+
+def test_a_list_that_an_assistant_wrote_is_read(tmp_path: Path) -> None:
+    text = "Here is all that I know:\n```\n[2025-11-02] - likes short answers\n- [unknown] – plays the oboe\n[2025-13-77]: no day\n```\n"
+    path = written(tmp_path / "list.txt", text)
+    assert [one.name for one, _ in recognised(path)] == ["memory-list"]
+    found = turns(read("memory-list", path))
+    assert [one.content for one in found] == ["likes short answers", "plays the oboe", "no day"]
+    assert datetime.fromtimestamp(found[0].timestamp, UTC) == datetime(2025, 11, 2, 11, tzinfo=UTC), "noon in Berlin"
