@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 
 import pytest
 
@@ -12,6 +13,7 @@ from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from shared.system.files import locked_dir
 from tests.support.day.releases import nights
+from tests.support.machine import wait_for
 from tests.support.world import World
 
 
@@ -34,6 +36,16 @@ def test_prune_keeps_what_is_needed_and_says_why(light: World) -> None:
     said = light.command("hmem", "release", "prune", "--keep", "1").stdout
     assert said.startswith("Removed: 2.")
     assert "4 stays: previous" in said
+
+
+def test_the_release_that_a_dispatcher_serves_is_not_pruned(light: World) -> None:
+    nights(light, 1)
+    running = light.start_dispatcher(HMEM_MEMORY_DIR=str(light.memory_dir))
+    wait_for(lambda: light.redis.hvals("hcli:mem:release") == [b"1"], "release 1 to be served")
+    assert retention.in_use(light.memory_dir / "releases" / "1")
+    assert not retention.remove_release(light.memory_dir / "releases" / "1")
+    running.stop(signal.SIGKILL)
+    assert not retention.in_use(light.memory_dir / "releases" / "1"), "the kernel frees it"
 
 
 @pytest.mark.slow
