@@ -27,27 +27,21 @@ def with_vectors() -> list[User]:
     return [replace(user, rights=(*user.rights, *user.vectors)) for user in users()]
 
 
-def reach(user: User, pattern: str) -> set[str]:
-    """What a user may do to the keys of a pattern, not counting scripts: R, W, or both."""
-    return {
-        letter
-        for right in user.rights
-        if pattern in right.patterns or keys.ALL in right.patterns
-        for letter in right.access
-    }
+def reaching(key: Key, letter: str) -> list[str]:
+    """The names of the users that may read (R) or write (W) it, not counting scripts."""
+    patterns = {pattern_of(key), keys.ALL}
+    rights = {user.name: [one for one in user.rights if letter in one.access] for user in with_vectors()}
+    return [name for name, some in rights.items() if any(patterns & {*one.patterns} for one in some)]
 
 
 def writers(key: Key) -> str:
     """Their names; deleting is writing."""
-    return ", ".join(user.name for user in with_vectors() if "W" in reach(user, pattern_of(key))) or "none"
+    return ", ".join(reaching(key, "W")) or "none"
 
 
 def readers(key: Key) -> str:
     """The same without the owner, who may read every key."""
-    return (
-        ", ".join(one.name for one in with_vectors() if one.name != "owner" and "R" in reach(one, pattern_of(key)))
-        or "none"
-    )
+    return ", ".join(name for name in reaching(key, "R") if name != "owner") or "none"
 
 
 def additions() -> str:

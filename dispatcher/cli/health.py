@@ -66,7 +66,7 @@ def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
         "release": release,
     }
     if found.files_waiting:
-        from shared.wire.media.kept import MOST_BYTES
+        from shared.wire.media import MOST_BYTES
 
         size, most = size_text(found.file_bytes_waiting), size_text(MOST_BYTES)
         rows["kept files"] = f"{found.files_waiting} waiting for the night, {size} of {most}"
@@ -106,5 +106,5 @@ def doctor(
         if not json:
             print_bytes(checks.lines(finding).encode())
     if json:
-        print_json(checks.report(found))
+        print_json({"exit_code": checks.exit_code(found), "findings": list(map(asdict, found))})
     raise typer.Exit(checks.exit_code(found))

@@ -11,9 +11,8 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from importlib import import_module
-from typing import Any
 
 from redis import Redis
 from redis.exceptions import NoPermissionError
@@ -21,7 +20,6 @@ from redis.exceptions import NoPermissionError
 from dispatcher.health.findings import Check, Finding, Setup, of_error, problem, skipped
 from dispatcher.health.hooks import checks
 from shared.config.settings import Settings
-from shared.errors import SettingsError
 from shared.hooks import features
 from shared.system.command import translate
 from shared.wire.client import asking_once, open_redis
@@ -101,12 +99,7 @@ def examine(settings: Settings, wanted: Callable[[Check], bool] | None = None) -
 
 def connect(settings: Settings) -> Redis:
     """A client that reports an error immediately instead of retrying."""
-    try:
-        return open_redis(settings.redis_url, asking_once(REDIS_SECONDS))
-    except ValueError as error:
-        raise SettingsError(
-            f"REDIS_URL is not a Redis URL ({error}). Write it like redis://127.0.0.1:6379/0."
-        ) from error
+    return open_redis(settings.redis_url, asking_once(REDIS_SECONDS))
 
 
 def carry_out(check: Check, setup: Setup) -> Finding:
@@ -132,8 +125,3 @@ def lines(finding: Finding) -> str:
     if finding.fix:
         text += f"\n{'':15}{finding.fix}" + (f" [{finding.code}]" if finding.code else "")
     return text
-
-
-def report(findings: list[Finding]) -> dict[str, Any]:
-    """The findings as JSON."""
-    return {"exit_code": exit_code(findings), "findings": [asdict(finding) for finding in findings]}

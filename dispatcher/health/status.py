@@ -21,7 +21,7 @@ from shared.turns.records import RecordRefused, Turn
 from shared.vectors.registry import misfit
 from shared.wire import keys
 from shared.wire.ids import MAIN_BOT
-from shared.wire.media.kept import waiting_files
+from shared.wire.media import waiting_files
 from shared.wire.values import living, shown
 
 #: Turn keys that are read for the count and the oldest turn: an estimate, not an audit.

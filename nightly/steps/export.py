@@ -37,7 +37,7 @@ from nightly.imports.staging import take
 from nightly.night.folder import Night
 from shared.system.files import atomic_writer
 from shared.wire import keys
-from shared.wire.media.kept import WaitingFile, waiting_files
+from shared.wire.media import WaitingFile, waiting_files
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:

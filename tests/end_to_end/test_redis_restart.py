@@ -103,7 +103,7 @@ async def heartbeat(url: str) -> None:
 
 async def record_of_a_tool(url: str) -> None:
     from dispatcher.features.approvals.approvals import Approvals
-    from dispatcher.features.approvals.signed import ToolDecision, ToolQuestion
+    from dispatcher.features.approvals.questions import ToolDecision, ToolQuestion
 
     async with AsyncRedis.from_url(url) as client:
         approvals = Approvals(load_settings(result_hmac_key=SECRET), client)

@@ -25,8 +25,8 @@ from dispatcher.bots.telegram.state import QUEUED_OF_CHAT, Mark, Waiting, digest
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
 from shared.turns.media import MEDIA_MOST, Media
-from shared.turns.records import MOST_TASK_BYTES, NO_TEXT, RecordRefused, dumps, with_text
-from shared.wire.media.store import MediaRefused
+from shared.turns.records import MOST_TASK_BYTES, NO_TEXT, dumps, with_text
+from shared.wire.media import MediaRefused
 
 #: How long the bot waits for another picture of an album, and for the next part of a long text; how far apart Telegram may date two parts. Seconds.
 ALBUM_SECONDS, PARTS_SECONDS = 1.0, 2.0
@@ -106,12 +106,9 @@ class Arriving:
 
     @classmethod
     def parse(cls, record: dict[str, Any]) -> Arriving:
-        """RecordRefused or TypeError for what this program did not write."""
+        """Of a signed record; TypeError for one of another version."""
         files = tuple(FileToFetch(**one) for one in record.pop("files", ()))
-        made = cls(files=files, **record)
-        if not isinstance(made.task, dict) or not isinstance(made.record, dict):
-            raise RecordRefused("no task")
-        return made
+        return cls(files=files, **record)
 
 
 def named(task: dict[str, Any], files: tuple[FileToFetch, ...]) -> dict[str, Any]:

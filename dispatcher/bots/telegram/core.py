@@ -29,7 +29,7 @@ from shared.text.translations import later, speaking, tr
 from shared.turns.records import RecordRefused, loads_object
 from shared.turns.signed.results import Button, Keyboard, keyboard, row_of, signing_key
 from shared.wire import keys
-from shared.wire.media.store import MediaStore
+from shared.wire.media import MediaStore
 
 log = structlog.get_logger()
 

@@ -23,8 +23,7 @@ from redis.exceptions import RedisError
 
 from dispatcher.answering.turn import ForClaude, TurnInProgress
 from dispatcher.features.approvals import keys
-from dispatcher.features.approvals.server import APPROVER, Decide, approval_server
-from dispatcher.features.approvals.signed import (
+from dispatcher.features.approvals.questions import (
     TOOL_CHARACTERS,
     ToolDecision,
     ToolQuestion,
@@ -32,6 +31,7 @@ from dispatcher.features.approvals.signed import (
     kept_input,
     shown_input,
 )
+from dispatcher.features.approvals.server import APPROVER, Decide, approval_server
 from shared.config.settings import Settings
 from shared.config.tools import ChatTools
 from shared.errors import HmemError

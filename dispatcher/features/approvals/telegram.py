@@ -24,8 +24,7 @@ from dispatcher.bots.telegram.core import BotCore
 from dispatcher.bots.telegram.messages import shown_name
 from dispatcher.bots.telegram.rendering import MessagePart, units
 from dispatcher.bots.telegram.state import Waiting
-from dispatcher.features.approvals.questions import ToolQuestions
-from dispatcher.features.approvals.signed import NAME_CHARACTERS, ToolDecision, ToolQuestion, Verdict
+from dispatcher.features.approvals.questions import NAME_CHARACTERS, ToolDecision, ToolQuestion, ToolQuestions, Verdict
 from shared.hooks import hook
 from shared.text.format import cut
 from shared.text.translations import later, speaking, tr

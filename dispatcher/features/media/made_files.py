@@ -31,7 +31,7 @@ from shared.text.translations import later, tr
 from shared.turns.media import DOCUMENT, MEDIA_MOST, Media
 from shared.turns.message_origin import FILE_NAME_CHARACTERS
 from shared.turns.speakers import plain_name
-from shared.wire.media.store import MediaRefused, MediaStore
+from shared.wire.media import MediaRefused, MediaStore
 
 log = structlog.get_logger()
 

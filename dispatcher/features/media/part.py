@@ -35,8 +35,7 @@ from shared.text.translations import tr
 from shared.turns.media import HEARD, Media
 from shared.turns.records import CORRECTED, Task, Turn
 from shared.wire import keys
-from shared.wire.media.kept import MOST_BYTES, KeptFiles
-from shared.wire.media.store import MediaStore
+from shared.wire.media import MOST_BYTES, KeptFiles, MediaStore
 
 log = structlog.get_logger()
 

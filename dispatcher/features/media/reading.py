@@ -25,7 +25,7 @@ from shared.turns.conversation import inline
 from shared.turns.media import DOCUMENT, HEARD, HEARD_MARK, LABEL_CHARACTERS, PICTURES, TEXT_CHARACTERS, Media, name_of
 from shared.turns.records import Task
 from shared.turns.speakers import plain_name
-from shared.wire.media.store import MediaStore
+from shared.wire.media import MediaStore
 
 #: How much of what was heard is shown above the answer. Characters.
 SHOWN_CHARACTERS = 1_500

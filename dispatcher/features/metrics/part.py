@@ -86,11 +86,9 @@ class MetricsPart:
     def _listening(self, written: str) -> tuple[Any, Any]:
         from prometheus_client import start_http_server
 
+        host, port = listen_address(written)
         try:
-            host, port = listen_address(written)
             server, thread = start_http_server(port, host, self._registry)
-        except ValueError as error:
-            raise SettingsError(f"METRICS_LISTEN: {error}.") from error
         except OSError as error:
             if error.errno == errno.EADDRINUSE:  # missing metrics must not stop the answers
                 log.error(

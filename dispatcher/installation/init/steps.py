@@ -18,7 +18,7 @@ from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.init.questions import ask_everything
 from dispatcher.installation.layout import BINARIES
 from dispatcher.installation.run import run
-from dispatcher.installation.services.choose import ServiceManager, services_of
+from dispatcher.installation.services.by_hand import ServiceManager, services_of
 from dispatcher.installation.settings_files import (
     given_settings,
     redis_users_file,

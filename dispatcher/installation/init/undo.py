@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 from dispatcher.installation.init.claude_cli import change_login
 from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.journal import Created
-from dispatcher.installation.services.choose import services_of
+from dispatcher.installation.services.by_hand import services_of
 from dispatcher.installation.settings_files import given_settings
 from shared.system.files import remove_tree
 from shared.wire.client import asking_once, open_redis

@@ -1,4 +1,6 @@
-"""Services where no systemd runs: Redis is started here, the other programs by their owner, with commands that are printed."""
+"""Services where no systemd runs: Redis is started here, the other programs by their owner, with commands that are printed;
+and which service manager this host has.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,9 @@ from contextlib import closing, suppress
 from redis.exceptions import RedisError
 
 from dispatcher.installation.journal import InstallationJournal
-from dispatcher.installation.layout import Layout, Service
+from dispatcher.installation.layout import Layout, Service, programs_of
 from dispatcher.installation.run import as_account, run
+from dispatcher.installation.services.systemd import SystemdServices, user_manager_runs
 from shared.config.settings import Settings
 from shared.errors import InstallationIncomplete
 from shared.wire.client import asking_once, open_redis
@@ -107,3 +110,17 @@ class ByHand:
     def _stop_redis(self) -> None:
         with suppress(RedisError), closing(open_redis(self._settings.redis_url, asking_once(30.0))) as client:
             client.shutdown(save=True)
+
+
+#: What starts the programs of an installation, now and after a restart of the host.
+ServiceManager = SystemdServices | ByHand
+
+
+def services_of(layout: Layout, settings: Settings) -> ServiceManager:
+    """systemd where it runs, else their owner."""
+    own_redis = (layout.redis / "redis.conf").exists()
+    bot = settings.telegram_bot_token is not None or (layout.secrets / "bot.toml").exists()
+    programs = programs_of(layout, own_redis=own_redis, bot=bot)
+    if layout.kind == "three-users" or user_manager_runs():
+        return SystemdServices(layout, programs, settings)
+    return ByHand(layout, programs, settings)

@@ -27,7 +27,7 @@ from nightly.night.folder import Night
 from shared.errors import LedgerMismatch
 from shared.system.files import atomic_writer
 from shared.wire import keys
-from shared.wire.media.kept import WaitingFile
+from shared.wire.media import WaitingFile
 
 #: File of the export step: what waits in Redis. File of the archive step: what became of it.
 WAITING, DONE = "waiting_media.jsonl", "media.jsonl"

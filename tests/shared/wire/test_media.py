@@ -13,7 +13,7 @@ from redis import Redis
 
 from shared.wire import keys
 from shared.wire.client import BOT, open_async_redis
-from shared.wire.media.store import FULL, MediaRefused, MediaStore
+from shared.wire.media import FULL, MediaRefused, MediaStore
 
 Value = TypeVar("Value")
 

@@ -96,11 +96,11 @@ def withdraw(*before: str, token: str = "") -> ScriptRun:
 
 
 def keep(*before: str, content: str = "bytes") -> ScriptRun:
-    return ScriptRun("shared/wire/media/keep", "dispatcher", ("t1:ab12", content, "5:1000:9912", 99), before)
+    return ScriptRun("shared/wire/keep", "dispatcher", ("t1:ab12", content, "5:1000:9912", 99), before)
 
 
 def put(*before: str, most: int = 99) -> ScriptRun:
-    return ScriptRun("shared/wire/media/put", "bot dispatcher", ("5:ab12", "bytes", 1000, HOUR, most), before)
+    return ScriptRun("shared/wire/put", "bot dispatcher", ("5:ab12", "bytes", 1000, HOUR, most), before)
 
 
 RUNS = [

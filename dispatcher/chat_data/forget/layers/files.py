@@ -14,7 +14,7 @@ from dispatcher.chat_data.forget.request import Scope
 from shared.config.settings import Settings
 from shared.system.files import PrivateDir, remove_tree, safe_name
 from shared.wire import keys
-from shared.wire.media.kept import WaitingFile, waiting_files
+from shared.wire.media import WaitingFile, waiting_files
 
 #: Directories of processes; those of dead processes are removed when a new one is created.
 PROMPTS, VIEWS = "prompts", "views"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dispatcher.features.approvals.signed import ToolDecision, ToolQuestion
+from dispatcher.features.approvals.questions import ToolDecision, ToolQuestion
 from dispatcher.features.approvals.tests.asking import BOB, GROUP, OWNER, Asking, asking, person, pressed_again
 from tests.support.day.forgetting_world import forget_in_redis
 from tests.support.day.telegram_bot import wait_until

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from dispatcher.features.approvals import keys
-from dispatcher.features.approvals.signed import ToolDecision, ToolQuestion
+from dispatcher.features.approvals.questions import ToolDecision, ToolQuestion
 from tests.dispatcher.bots.console.test_talk import Terminal
 from tests.support.day.telegram_bot import staged
 from tests.support.machine import wait_for

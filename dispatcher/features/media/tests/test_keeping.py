@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from shared.wire import keys
-from shared.wire.media import kept
+from shared.wire.media import MOST_BYTES
 from tests.nightly.archive.media.kept_media import PHOTO, entry, file_of, sha256, waiting
 from tests.support.day.hcli_bot import Bot
 from tests.support.machine import wait_for
@@ -53,7 +53,7 @@ def test_without_room_or_without_the_file_the_turn_says_so_and_is_answered(light
     first = bot.send("small", 9912, media=arrive(light, PHOTO))
     bot.receive(first)
     gone = [entry(b"never stored")]
-    taken = f"{kept.MOST_BYTES - 500}:{int(time.time())}:77"
+    taken = f"{MOST_BYTES - 500}:{int(time.time())}:77"
     light.redis.hset(keys.KEPT, "other:" + "0" * 64, taken)
     second = bot.send("too large, and one that has expired", 9912, media=[*arrive(light, b"x" * 990), *gone])
     assert bot.receive(second)["output"]

@@ -13,10 +13,9 @@ from dispatcher.claude.environment import note_token
 from dispatcher.health.checks import claude
 from dispatcher.health.checks.claude import check_token
 from dispatcher.health.findings import Fault, Setup
-from shared.config.packages import TESTED_CLAUDE
 from tests.support.day.health import ask, expect, looks
 from tests.support.machine import script
-from tests.support.world import REPOSITORY, World
+from tests.support.world import World
 
 
 def test_a_claude_that_does_not_start(host: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,10 +26,6 @@ def test_a_claude_that_does_not_start(host: World, tmp_path: Path, monkeypatch: 
     slow = looks(host, "claude")
     assert slow.code == 12
     assert "did not end within 0.2 s" in slow.sentence
-
-
-def test_the_tested_claude_is_the_one_that_is_installed() -> None:
-    assert f"claude_version={TESTED_CLAUDE}\n" in (REPOSITORY / "scripts" / "setup").read_text()
 
 
 def test_a_login_that_the_cli_does_not_use_is_named_with_the_version(host: World, tmp_path: Path) -> None:
