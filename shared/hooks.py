@@ -41,7 +41,7 @@ _specification = pluggy.HookspecMarker(PROJECT)
 FEATURES = ("dispatcher.features", "shared.embedding", "shared.vectors")
 SPECIFICATIONS = (
     "dispatcher.cli.hooks", "dispatcher.queue.chat_commands", "dispatcher.queue.admission", "dispatcher.answering.hooks",
-    "dispatcher.bots.hooks", "dispatcher.chat_data.hooks", "dispatcher.chat_data.forget.hooks", "dispatcher.health.hooks", "shared.config.kinds",
+    "dispatcher.bots.hooks", "dispatcher.chat_data.hooks", "dispatcher.health.hooks", "shared.config.kinds",
 )  # fmt: skip
 
 #: Feature → how often it has raised in this process, and its most recent error. The dispatcher writes them to Redis, and `hmem doctor` shows them.

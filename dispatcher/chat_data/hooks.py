@@ -1,8 +1,8 @@
-"""What features add to the owner's view of a chat (shared/hooks.py)."""
+"""What features add to the owner's view of a chat, and what of theirs is forgotten with it (shared/hooks.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,8 @@ from shared.hooks import specification
 if TYPE_CHECKING:
     from redis import Redis
 
+    from dispatcher.chat_data.forget.layers.redis_entries import RedisEntry, RedisReader
+    from dispatcher.chat_data.forget.request import Scope
     from dispatcher.memory.day.memory import DayMemory
 
 
@@ -38,3 +40,8 @@ def chat_panel(day: DayMemory, client: Redis, chat_id: str) -> Panel | None:
 @specification(fails="closed")
 def act_in_panel(day: DayMemory, client: Redis, chat_id: str, words: str) -> str | None:
     """The owner chose an action: what was done, as a sentence; None for words that are not the feature's. It may come twice."""
+
+
+@specification(fails="closed")
+def redis_entries(scope: Scope, reader: RedisReader) -> Iterable[RedisEntry] | None:
+    """What a scope covers of the feature's values in Redis, beside CHAT_KEYS and CHAT_TABLES (shared/hooks.py)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 from zoneinfo import ZoneInfo
 
 from pydantic import (
@@ -22,11 +22,11 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from shared.config import sources
-from shared.config.chat_settings import ChatSettings
+from shared.config import sources, tools
 from shared.config.feature_settings import CONFIG, FeatureSettings, Part, feature_settings
 from shared.config.kinds import EmbedderKind, embedders, indexes, memory_backends
 from shared.config.night_settings import NightSettings
+from shared.config.tools import ChatTools
 from shared.config.values import (
     AbsolutePath,
     BlankIsUnset,
@@ -36,16 +36,41 @@ from shared.config.values import (
     RedisUrl,
     TimeZone,
     UserIds,
+    accepted_by,
     names_a_host,
 )
 from shared.errors import SettingsError
 
 
-class Settings(ChatSettings, NightSettings):
+class Settings(NightSettings):
     """One field a setting; the name in capitals is the one in the environment and in the file."""
 
     model_config = CONFIG
     _parts: dict[type[FeatureSettings], FeatureSettings] = PrivateAttr(default_factory=dict)
+
+    stream: bool = Field(
+        True,
+        description="show an answer while it is written: in private chats as a draft, elsewhere by edits; false: only when it is complete",
+    )
+    media_bytes: int = Field(
+        20_000_000,
+        ge=1_000,
+        le=256_000_000,
+        description="largest file that the bot fetches, in bytes; Telegram gives bots 20 MB at most, a Bot API server of one's own more",
+    )
+
+    claude_allowed_tools: str | None = Field(
+        None,
+        description="passed on as --allowedTools; unset: no tools. Built-in tools must be named, and Read is always denied",
+    )
+    chat_tools: Annotated[str, accepted_by(tools.chat_tools)] = Field(
+        "",
+        description="allowed tools of single chats, instead of CLAUDE_ALLOWED_TOOLS: 9912=WebFetch,Bash(git *); -1001234= (that chat: none)",
+    )
+    approve_tools: Annotated[str, accepted_by(tools.approved_tools)] = Field(
+        "",
+        description="tools that are asked for in the chat before they run, unless they are allowed there: Bash,WebFetch; empty: none are",
+    )
 
     redis_url: RedisUrl = Field("redis://127.0.0.1:6379/0", description="the Redis that both hosts share", repr=False)
     redis_admin_url: RedisUrl | None = Field(
@@ -193,6 +218,15 @@ class Settings(ChatSettings, NightSettings):
         for model in (self, *(self.of(part) for part in feature_settings())):
             for name, field in type(model).model_fields.items():
                 yield name, field, getattr(model, name)
+
+    def tools_of(self, chat_id: str) -> ChatTools:
+        """What Claude may use in this chat, and what it asks for."""
+        own = tools.chat_tools(self.chat_tools).get(chat_id)
+        return tools.tools_of((self.claude_allowed_tools or "") if own is None else own, self.approve_tools)
+
+    def own_tools_of(self, chat_id: str) -> ChatTools:
+        """Only what CHAT_TOOLS names for this chat."""
+        return ChatTools(tools.chat_tools(self.chat_tools).get(chat_id, ""))
 
     @property
     def has_day_store(self) -> bool:

@@ -129,10 +129,7 @@ def _capabilities() -> list[int]:
 
 def _keep(capabilities: int) -> None:
     """These; all else is gone."""
-    header, sets = (
-        (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0),
-        (ctypes.c_uint32 * 6)(capabilities, capabilities),
-    )
+    header, sets = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)(capabilities, capabilities)
     if ctypes.CDLL(None, use_errno=True).capset(header, sets) != 0:
         raise OSError(ctypes.get_errno(), "capset")
 

@@ -294,10 +294,8 @@ def _quote(message: Message, me: User) -> Quote | None:
     part = message.quote.text if message.quote else None
     replied, elsewhere = message.reply_to_message, message.external_reply
     if replied is not None:
-        text, sender = (
-            replied.text or replied.caption or words_of(replied) or "",
-            replied.sender_chat or replied.from_user,
-        )
+        text = replied.text or replied.caption or words_of(replied) or ""
+        sender = replied.sender_chat or replied.from_user
         forwarded = _forward(replied.forward_origin, me)
         name, user_id = (shown_name(sender) or None, str(sender.id)) if sender else (None, None)
         first = (forwarded.name or "somebody unnamed") if forwarded else None

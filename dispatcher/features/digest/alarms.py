@@ -43,12 +43,8 @@ def send_alarms(setup: Setup) -> int:
     Where dispatchers disagree (each sees its own disk), an alarm lasts as long as one of them finds it: `alarm.lua` wants all to be well for longer
     than from one look to the next.
     """
-    outgoing, chat, now, told = (
-        Outgoing(setup.redis, setup.settings),
-        setup.settings.of(DigestSettings).report_chat,
-        setup.now(),
-        0,
-    )
+    outgoing, now, told = Outgoing(setup.redis, setup.settings), setup.now(), 0
+    chat = setup.settings.of(DigestSettings).report_chat
     for check in every_check():
         if not (check.alarm and (found := _made(check, setup))):
             continue

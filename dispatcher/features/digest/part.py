@@ -166,12 +166,7 @@ async def note_outcome(client: AsyncRedis, *, failed: bool) -> None:
 
 def send_report(setup: Setup) -> bool:
     """Send today's morning report if it is time, this host ran by then, and it was not sent yet; whether it was."""
-    settings, own, now, outgoing = (
-        setup.settings,
-        setup.settings.of(DigestSettings),
-        setup.now(),
-        Outgoing(setup.redis, setup.settings),
-    )
+    settings, now, outgoing = setup.settings, setup.now(), Outgoing(setup.redis, setup.settings)
     day = datetime.fromtimestamp(now, settings.timezone).date()
     at = report_due(settings, day)
     began = running_since(settings.hmem_state_dir)
@@ -192,7 +187,9 @@ def send_report(setup: Setup) -> bool:
         features().ask(morning_line, client=client, run=good[0]) if (good := nights_of(client).good) else (),
     )
     commands = [command for _, command in morning.told_by_features]
-    return outgoing.report(own.report_chat, report_text(morning), day, now, morning.newest_run, commands)
+    return outgoing.report(
+        settings.of(DigestSettings).report_chat, report_text(morning), day, now, morning.newest_run, commands
+    )
 
 
 def _free_bytes(setup: Setup) -> Iterator[int]:

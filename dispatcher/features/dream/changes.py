@@ -90,10 +90,8 @@ def changes_proposed(dreaming: Dreaming, dreams: Sequence[Dream]) -> list[ShownC
     for dream in dreams:
         for number, change in dreaming.undecided(dream)[0].items():
             evidence = dreaming.evidence(dream, change)
-            before, row = (
-                [(one.number, one.text) for one in evidence.memories],
-                dreaming.planned_row(dream, change, evidence),
-            )
+            before = [(one.number, one.text) for one in evidence.memories]
+            row = dreaming.planned_row(dream, change, evidence)
             said = evidence.turns[:MOST_QUOTED]
             found.append(ShownChange(dream.run, number, before, row.text, row.deadline, said, proposed=True))
     return found

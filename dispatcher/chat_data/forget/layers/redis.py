@@ -12,9 +12,9 @@ from typing import Any
 
 from redis import Redis
 
-from dispatcher.chat_data.forget.hooks import redis_entries
 from dispatcher.chat_data.forget.layers.redis_entries import AT_ONCE, RedisEntry, RedisReader, number_of, record_of
 from dispatcher.chat_data.forget.request import Scope
+from dispatcher.chat_data.hooks import redis_entries
 from dispatcher.memory.tombstones import FORGOTTEN
 from dispatcher.queue.dead_letters import DeadLetter
 from dispatcher.queue.scripts import script_text

@@ -14,7 +14,6 @@ import pytest
 from dispatcher.features.media import made_files
 from dispatcher.features.media.made_files import Made, MadeFiles, clean_name
 from shared.system.files import safe_name
-from shared.turns.signed.results import Result
 from tests.support.world import World
 
 CHAT = "9912"
@@ -137,19 +136,3 @@ def test_the_limits_are_told(light: World, monkeypatch: pytest.MonkeyPatch) -> N
 ])  # fmt: skip
 def test_names_are_cleaned(name: str, shown: str) -> None:
     assert clean_name(name) == shown
-
-
-def test_files_of_a_result_are_signed(directory: Directory) -> None:
-    directory.begin("t1")
-    directory.write("a.txt")
-    files = tuple(directory.made("t1").files)
-    key, moment = "a key of sixteen characters", "2026-11-26T10:00:00+00:00"
-    signed = Result.sign(key, "t1", "Here it is.", moment, files=files)
-    assert Result.verified(key, "t1", signed.to_json()).files == files
-    other = Result.sign("another key of the same kind", "t1", "Here it is.", moment, files=files)
-    forged = signed.to_json().replace(signed.more_signature.encode(), other.more_signature.encode())
-    assert Result.verified(key, "t1", forged).files == ()
-    renamed = signed.to_json().replace(b"a.txt", b"b.txt")
-    assert Result.verified(key, "t1", renamed).files == ()
-    assert Result.verified(key, "t1", renamed).output == "Here it is."
-    assert b"files" not in Result.sign(key, "t1", "Nothing.", moment).to_json()

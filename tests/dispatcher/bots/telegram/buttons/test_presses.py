@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from dispatcher.bots.telegram.core import Presses
 from dispatcher.bots.telegram.state import QUEUED_OF_CHAT
+from shared.turns.media import Media
 from shared.turns.records import dumps, loads_object
 from shared.turns.signed.results import Button, Result
 from tests.dispatcher.bots.telegram.conftest import one_bot
@@ -145,12 +147,16 @@ def test_no_change_of_our_data_is_a_command(at: int, character: str, longer: int
 
 
 def test_a_reply_command_is_signed_with_the_buttons() -> None:
-    made = Result.sign(SECRET, "t-1", "x", "2026-11-26T08:00:00+00:00", reply_command="/memory edit 3")
-    assert Result.verified(SECRET, "t-1", made.to_json()).reply_command == "/memory edit 3"
+    """And so are the files that come with an answer."""
+    file = Media("document", "ab" * 32, 5, name="a.txt")
+    more: dict[str, Any] = {"reply_command": "/memory edit 3", "files": (file,)}
+    made = Result.sign(SECRET, "t-1", "x", "2026-11-26T08:00:00+00:00", **more)
+    assert Result.verified(SECRET, "t-1", made.to_json()) == made
     others: list[Any] = ["/memory edit 4", "rm", 3]
-    for changed in ({"more_hmac": "x"}, *({"reply_command": other} for other in others)):
-        raw = dumps(loads_object(made.to_json()) | changed)
-        assert Result.verified(SECRET, "t-1", raw).reply_command == ""
+    renamed = {"files": [replace(file, name="b.txt").to_json()]}
+    for changed in ({"more_hmac": "x"}, renamed, *({"reply_command": other} for other in others)):
+        found = Result.verified(SECRET, "t-1", dumps(loads_object(made.to_json()) | changed))
+        assert (found.output, found.reply_command, found.files) == ("x", "", ())
 
 
 def test_an_answer_is_shown_though_telegram_refuses_its_buttons(stage: Stage) -> None:
