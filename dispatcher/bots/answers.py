@@ -9,7 +9,7 @@ from redis import ResponseError
 from redis.asyncio import Redis
 
 from shared.turns.records import RecordRefused
-from shared.turns.signed.results import PARTIAL_BYTES, RESULT_BYTES, PartialAnswer, Result
+from shared.turns.signed.results import PARTIAL_BYTES, RESULT_BYTES, Result
 from shared.wire import keys
 
 log = structlog.get_logger()
@@ -53,10 +53,6 @@ class Answers:
             Result.verified(self._secret, task_id, raw)
         return raw
 
-    def verified(self, task_id: str, raw: bytes) -> Result:
-        """A result of `results`: without its buttons, if another program wrote those."""
-        return Result.verified(self._secret, task_id, raw)
-
     async def partials(self, task_ids: list[str]) -> dict[str, bytes]:
         """What is written of these answers, unverified: at most the size that one can have, whatever is stored there."""
         async with self._redis.pipeline(transaction=False) as pipe:
@@ -64,10 +60,6 @@ class Answers:
                 pipe.getrange(keys.partial(one), 0, PARTIAL_BYTES)
             found = await pipe.execute(raise_on_error=False) if task_ids else []
         return {one: raw for one, raw in zip(task_ids, found, strict=True) if isinstance(raw, bytes) and raw}
-
-    def verified_partial(self, task_id: str, raw: bytes) -> PartialAnswer:
-        """RecordRefused for what the dispatcher has not signed for this task."""
-        return PartialAnswer.verified(self._secret, task_id, raw)
 
     def _log_junk(self, task_id: str, reason: str) -> None:
         if task_id not in self._junk:

@@ -20,7 +20,7 @@ from shared.config.settings import Settings
 from shared.errors import AnswerTimeout, ForgedResult, InvalidInput, NoDispatcher
 from shared.hooks import features
 from shared.turns.records import MOST_TASK_BYTES, RecordRefused, dumps
-from shared.turns.signed.results import Result, signing_key
+from shared.turns.signed.results import PartialAnswer, Result, signing_key
 from shared.wire import keys
 from shared.wire.client import COMMAND, open_async_redis, open_redis
 from shared.wire.ids import FROM_TERMINAL
@@ -99,7 +99,7 @@ class ConsoleBot:
                 results, junk = await answers.results([task_id])
                 if task_id in results:
                     await redis.delete(keys.result(task_id))
-                    return answers.verified(task_id, results[task_id])
+                    return Result.verified(self._secret, task_id, results[task_id])
                 if self._look:
                     await self._meanwhile(redis, answers, task_id, terminal)
                 await asyncio.sleep(POLL_SECONDS)
@@ -116,7 +116,7 @@ class ConsoleBot:
         """Show what is written, and have features ask what they want to know."""
         for one, raw in (await answers.partials([task_id])).items():
             try:
-                partial = answers.verified_partial(one, raw)
+                partial = PartialAnswer.verified(self._secret, one, raw)
             except RecordRefused:
                 continue
             doing = {"tool": f"Using {partial.tool}…", "thinking": "Thinking…"}.get(partial.doing, "")

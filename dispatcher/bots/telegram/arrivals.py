@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
@@ -21,11 +21,12 @@ from dispatcher.bots.telegram.client import TOO_BIG, until_redis_answers, until_
 from dispatcher.bots.telegram.contents import FILES, FileToFetch
 from dispatcher.bots.telegram.core import BotCore
 from dispatcher.bots.telegram.messages import MESSAGE_CHARACTERS
-from dispatcher.bots.telegram.state import QUEUED_OF_CHAT, Mark, Waiting, digest
+from dispatcher.bots.telegram.state import ARRIVING, QUEUED_OF_CHAT, Mark, Waiting, digest
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
 from shared.turns.media import MEDIA_MOST, Media
-from shared.turns.records import MOST_TASK_BYTES, NO_TEXT, dumps, with_text
+from shared.turns.records import MOST_TASK_BYTES, NO_TEXT, RecordRefused, dumps, with_text
+from shared.turns.signed.records import SignedRecord
 from shared.wire.media import MediaRefused
 
 #: How long the bot waits for another picture of an album, and for the next part of a long text; how far apart Telegram may date two parts. Seconds.
@@ -33,7 +34,7 @@ ALBUM_SECONDS, PARTS_SECONDS = 1.0, 2.0
 
 
 @dataclass(frozen=True)
-class Arriving:
+class Arriving(SignedRecord):
     """A message whose files, or further parts, are still at Telegram, as Redis has it until they are fetched: the task as it will be, and the files.
 
     What comes after it in the same chat waits behind it, so that a chat keeps its order. The pictures of an album come as a message each, and so do
@@ -41,6 +42,7 @@ class Arriving:
     (POSIX seconds); `order`: the number of its update; `record`: where the answer goes (state.Waiting).
     """
 
+    kind = ARRIVING
     order: int
     chat: str
     at: float
@@ -86,7 +88,7 @@ class Arriving:
             full = self.cut == MESSAGE_CHARACTERS  # it was cut in the middle of a line
             more = other.text if full else f"\n{other.text}"
             grown = replace(self, at=other.at, said=other.said, cut=other.cut, parts=so_far | {other.label: more})
-            ends = not other.cut or len(dumps(grown.to_json())) > MOST_TASK_BYTES // 2  # a larger one would be refused
+            ends = not other.cut or len(dumps(grown.content())) > MOST_TASK_BYTES // 2  # a larger one would be refused
             return replace(grown, album=None, cut=None) if ends else grown
         files = (*self.files, *other.files)[:MEDIA_MOST]
         if self.text or not other.text:
@@ -101,14 +103,10 @@ class Arriving:
             return replace(self, parts=self.parts | {label: lead + text})
         return replace(self, task=with_text(self.task, text))
 
-    def to_json(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value is not None}
-
     @classmethod
-    def parse(cls, record: dict[str, Any]) -> Arriving:
-        """Of a signed record; TypeError for one of another version."""
-        files = tuple(FileToFetch(**one) for one in record.pop("files", ()))
-        return cls(files=files, **record)
+    def of(cls, content: dict[str, Any]) -> Arriving:
+        files = tuple(FileToFetch(**one) for one in content.pop("files", ()))
+        return super().of({**content, "files": files})
 
 
 def named(task: dict[str, Any], files: tuple[FileToFetch, ...]) -> dict[str, Any]:
@@ -135,7 +133,7 @@ class Arrivals:
         self._allowed, self._most = core.allowed, core.settings.media_bytes
         self._telegram, self._state, self._store, self._arrived = core.telegram, core.state, core.media, arrived
         self._wake, self.begun = asyncio.Event(), asyncio.Event()
-        self._chats: dict[str, asyncio.Task[None]] = {}
+        self._chats, self._secret = dict[str, asyncio.Task[None]](), core.secret
 
     async def store(self, update: str, arriving: Arriving) -> bool:
         """A message of an update, or one more part of an earlier one; False if too much of this chat is waiting."""
@@ -147,7 +145,7 @@ class Arrivals:
             if not first and len(own) >= QUEUED_OF_CHAT:
                 return False
             before, whole = (own[first][0], own[first][1].with_part(arriving)) if first else (b"", arriving)
-            if await self._state.updates.arrive(first or update, update, before, whole.to_json()) >= 0:
+            if await self._state.updates.arrive(first or update, update, before, whole) >= 0:
                 self._wake.set()
                 return True
 
@@ -160,7 +158,7 @@ class Arrivals:
                 return False
             name, raw, one = found[0]
             whole = one.edited(label, text)
-            if await self._state.updates.arrive(name, update, raw, whole.to_json()) >= 0:
+            if await self._state.updates.arrive(name, update, raw, whole) >= 0:
                 return True
 
     async def of_chat(self, chat: str) -> dict[str, tuple[bytes, Arriving]]:
@@ -172,8 +170,8 @@ class Arrivals:
         found = {}
         for name, raw in (await self._state.updates.arriving()).items():
             try:
-                found[name] = (raw, Arriving.parse(self._state.updates.verified(name, raw)))
-            except (ValueError, TypeError) as error:
+                found[name] = (raw, Arriving.verified(self._secret, name, raw))
+            except RecordRefused as error:
                 log.error(
                     "an arriving message cannot be believed and is removed", task=name, error=type(error).__name__
                 )
@@ -215,7 +213,7 @@ class Arrivals:
             if one.at <= (now := time.time()) < one.due:  # a clock that was set back makes nobody wait
                 await asyncio.sleep(one.due - now)
                 continue
-            record = Waiting.parse(one.record)
+            record = Waiting.of(one.record)
             with speaking(record.language):
                 await self._fetch_all(name, raw, one, record)
             self._arrived()

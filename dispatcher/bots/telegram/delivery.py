@@ -236,7 +236,7 @@ class Delivery:
             parts = plain_parts(record.text)
             await self._show(job, parts)
         elif job.result is not None:
-            result = self._state.answers.verified(job.name, job.result)
+            result = Result.verified(self._secret, job.name, job.result)
             parts = await asyncio.to_thread(parts_of, result.output)
             await self._show(job, parts or plain_parts(tr(EMPTY_ANSWER)), result)
         elif _expired(record):

@@ -313,7 +313,7 @@ class Routes(Dispatcher):
         self, incoming: IncomingMessage, task: dict[str, Any], delivery: Waiting, files: tuple[FileToFetch, ...] = ()
     ) -> Answer:
         """Behind what is still arriving of this chat, or as a part of it."""
-        order, record = int(incoming.task_id.rpartition("-")[2]), delivery.to_json()
+        order, record = int(incoming.task_id.rpartition("-")[2]), delivery.content()
         task = named(task, files)
         arriving = Arriving(
             order, delivery.chat, time.time(), incoming.label, task, record, files,

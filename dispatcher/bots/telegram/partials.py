@@ -130,7 +130,7 @@ class Partials:
         self._followed: dict[str, _Followed] = {}
         self._settled = set[str]()  # answers of which nothing more is shown
         self._showing: dict[int, asyncio.Task[None]] = {}  # by chat
-        self._some = asyncio.Event()
+        self._some, self._secret = asyncio.Event(), core.secret
         self._without_drafts = set[int]()  # chats that Telegram has refused one
 
     def drafts(self, record: Waiting) -> bool:
@@ -200,7 +200,7 @@ class Partials:
     def _read(self, one: _Followed, raw: bytes) -> None:
         one.raw = raw
         try:
-            partial = self._state.answers.verified_partial(one.name, raw)
+            partial = PartialAnswer.verified(self._secret, one.name, raw)
         except RecordRefused as error:
             log.warning(
                 "a partial answer is not signed by the dispatcher and is ignored", task=one.name, reason=str(error)

@@ -22,7 +22,7 @@ from dispatcher.queue.scripts import script_text
 from shared.config.settings import Settings
 from shared.text.translations import language_of, later, speaking, tr
 from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task, dumps, loads_object, with_text
-from shared.turns.signed.records import sign_record, signed_record
+from shared.turns.signed.records import SignedRecord
 from shared.turns.signed.results import Result, reply_command_of
 from shared.wire import keys
 from shared.wire.client import BOT, open_async_redis
@@ -50,9 +50,10 @@ def digest(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class Waiting(SignedRecord):
     """A delivery. `at` is when it began (POSIX seconds); `text` is one of the bot's own messages, None while an answer is awaited."""
 
+    kind = WAITING
     chat: str  # text, as a Lua number would lose digits
     at: float
     thread: int | None = None
@@ -73,15 +74,6 @@ class Waiting:
     @property
     def target(self) -> int:
         return int(self.chat)
-
-    def to_json(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value is not None}
-
-    @classmethod
-    def parse(cls, record: dict[str, Any]) -> Waiting:
-        """Of a signed record; TypeError for one of another version that lacks something."""
-        known = {one.name for one in fields(cls)}  # a later version may have written more
-        return cls(**{name: value for name, value in record.items() if name in known})
 
 
 @dataclass(frozen=True)
@@ -109,11 +101,6 @@ class Mark:
         """Fields of another version are left out."""
         known = {one.name for one in fields(cls)}
         return cls(**{name: value for name, value in loads_object(raw).items() if name in known})
-
-
-def signed_waiting(secret: str, name: str, record: Waiting) -> bytes:
-    """A waiting record as it stands in Redis under this name; the bot believes no other."""
-    return sign_record(secret, f"{WAITING} {name}", record.to_json())
 
 
 class InRedis:
@@ -204,9 +191,9 @@ class Updates(InRedis):
             QUEUED_OF_CHAT,
             keys.BOT_SEEN_TTL_SECONDS,
         ]  # it may be held questions that fill it
-        refused = [full := f"full-{record.chat}", signed_waiting(self._secret, full, refusal)] if refusal else ["", ""]
+        refused = [full := f"full-{record.chat}", refusal.to_json(self._secret, full)] if refusal else ["", ""]
         more = [mark.to_json() if mark else b"", *refused, arriving]
-        waiting = signed_waiting(self._secret, task_id, record)
+        waiting = record.to_json(self._secret, task_id)
         return int(await self._run("intake", names, [task_id, waiting, task, *limits, *more]))
 
     async def say(self, update: str, record: Waiting, arriving: bytes = b"") -> None:
@@ -218,13 +205,9 @@ class Updates(InRedis):
         found = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(ARRIVING))
         return {name.decode("utf-8", "replace"): raw for name, raw in found.items()}
 
-    def verified(self, task_id: str, raw: bytes) -> dict[str, Any]:
-        """One of them; RecordRefused for what this bot did not write."""
-        return signed_record(self._secret, f"{ARRIVING} {task_id}", raw)
-
-    async def arrive(self, task_id: str, update: str, before: bytes, after: dict[str, Any]) -> int:
+    async def arrive(self, task_id: str, update: str, before: bytes, after: SignedRecord) -> int:
         """Store one of them with the update that brought it: 1 stored, 0 that update was taken before, -1 it has changed meanwhile."""
-        names, signed = [ARRIVING, keys.bot_seen(update)], sign_record(self._secret, f"{ARRIVING} {task_id}", after)
+        names, signed = [ARRIVING, keys.bot_seen(update)], after.to_json(self._secret, task_id)
         return int(await self._run("arrive", names, [task_id, before, signed, keys.BOT_SEEN_TTL_SECONDS]))
 
     async def drop_arriving(self, task_id: str) -> None:
@@ -232,7 +215,7 @@ class Updates(InRedis):
 
     async def tell(self, field: str, record: Waiting, mark: str, seconds: int) -> bool:
         """One of the bot's own messages, once for as long as the mark lasts."""
-        said = signed_waiting(self._secret, field, record)
+        said = record.to_json(self._secret, field)
         return bool(await self._run("say_once", [WAITING, mark], [field, said, seconds]))
 
     async def edited(self, update: str, message: str, mark: Mark, text: str, user: int) -> bool:
@@ -261,15 +244,15 @@ class Deliveries(InRedis):
         for raw_name, raw in (await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(WAITING))).items():
             name = raw_name.decode("utf-8", "backslashreplace")
             try:
-                found[name] = Waiting.parse(signed_record(self._secret, f"{WAITING} {name}", raw))
-            except (ValueError, TypeError) as error:
+                found[name] = Waiting.verified(self._secret, name, raw)
+            except RecordRefused as error:
                 log.error("a waiting record cannot be believed and is removed", record=name, error=str(error))
                 await self.unbelieved(raw)
                 await self._redis.hdel(WAITING, cast(str, raw_name))
         return dict(sorted(found.items(), key=lambda one: (one[1].at, one[0])))
 
     async def note(self, name: str, record: Waiting) -> None:
-        await self._run("update_waiting", [WAITING], [name, signed_waiting(self._secret, name, record)])
+        await self._run("update_waiting", [WAITING], [name, record.to_json(self._secret, name)])
 
     async def delivered(self, name: str, record: Waiting, result: bytes = b"") -> None:
         await self._run("delivered", [WAITING, keys.result(name), keys.pending(record.chat)], [name, result])
@@ -280,7 +263,7 @@ class Deliveries(InRedis):
 
     async def take_from_outbox(self, raw: bytes, record: Waiting | None) -> None:
         field = f"outbox-{hashlib.sha256(raw).hexdigest()[:32]}"
-        waiting = signed_waiting(self._secret, field, record) if record else b""
+        waiting = record.to_json(self._secret, field) if record else b""
         await self._run("outbox", [OUTBOX, WAITING], [raw, field, waiting])
 
 

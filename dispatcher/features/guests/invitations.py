@@ -16,7 +16,7 @@ from typing import Any, cast
 import structlog
 from redis.asyncio import Redis
 
-from dispatcher.bots.telegram.state import WAITING, Waiting, signed_waiting
+from dispatcher.bots.telegram.state import WAITING, Waiting
 from dispatcher.features.guests import keys as own
 from dispatcher.features.guests.records import Guest, guests_of
 from dispatcher.queue.chats import ACCESS, ChatAccess
@@ -73,7 +73,7 @@ class Invitations:
         told = tr(JOINED).format(name=label("user", name), chat=chat)
 
         def waiting(field: str, to: str, text: str) -> bytes:
-            return signed_waiting(self._secret, field, Waiting(to, now, text=text))
+            return Waiting(to, now, text=text).to_json(self._secret, field)
 
         return int(
             await cast(

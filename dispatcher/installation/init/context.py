@@ -17,7 +17,7 @@ from dispatcher.installation import environment
 from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout, give
 from shared.config.settings import Settings, settings_from
-from shared.errors import InstallationIncomplete
+from shared.errors import InstallationIncomplete, SettingsError
 
 #: Seconds after which a step's line says how long it took.
 LONG_SECONDS = 2.0
@@ -77,22 +77,26 @@ class Terminal:
     def ask(
         self, question: str, default: str, check: Callable[[str], str], *, given: str = "", secret: bool = False
     ) -> str:
-        """An answer that `check` accepts (it returns the value, or raises ValueError with a sentence). `given`, by the environment or a file, is not
-        asked for. InstallationIncomplete if nobody is there to ask and there is no default."""
-        if given:
-            return _checked(question, given, check, secret=secret)
-        if self.unattended:
-            if not default:
+        """An answer that `check` accepts (it returns the value, or raises ValueError or SettingsError with a sentence). `given`, by the environment
+        or a file, is not asked for. InstallationIncomplete if nobody is there to ask and there is no default."""
+        if value := given or (default if self.unattended else ""):
+            try:
+                return check(value)
+            except (ValueError, SettingsError) as error:
+                shown = "" if secret else f" (it is {value!r})"
                 raise InstallationIncomplete(
-                    f"{question} is not given. Set it in the environment for --yes, or run hmem init on a terminal."
-                )
-            return _checked(question, default, check, secret=secret)
+                    f"{question}: {str(error).rstrip('.')}{shown}. Correct it, then run hmem init again."
+                ) from error
+        if self.unattended:
+            raise InstallationIncomplete(
+                f"{question} is not given. Set it in the environment for --yes, or run hmem init on a terminal."
+            )
         for _ in range(TRIES):
             answer = self._read(f"  {question}" + (f" [{default}]" if default else "") + ": ", secret=secret) or default
             self.answers += 1
             try:
                 return check(answer)
-            except ValueError as error:
+            except (ValueError, SettingsError) as error:
                 self.say(f"  {error}")
         raise InstallationIncomplete(
             f"{question} was not understood {TRIES} times. Run hmem init again when you have it."
@@ -112,16 +116,6 @@ class Terminal:
             raise InstallationIncomplete(
                 "The terminal was closed before the last question. Run hmem init again."
             ) from None
-
-
-def _checked(question: str, value: str, check: Callable[[str], str], *, secret: bool) -> str:
-    try:
-        return check(value)
-    except ValueError as error:
-        shown = "" if secret else f" (it is {value!r})"
-        raise InstallationIncomplete(
-            f"{question}: {str(error).rstrip('.')}{shown}. Correct it, then run hmem init again."
-        ) from error
 
 
 def is_for_people() -> bool:

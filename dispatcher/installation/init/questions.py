@@ -53,11 +53,7 @@ def ask_bot(installation: InitContext) -> None:
     names: list[str] = []
 
     def proven(token: str) -> str:
-        try:
-            settings = installation.settings(TELEGRAM_BOT_TOKEN=token)
-        except SettingsError as error:
-            raise ValueError(str(error)) from error
-        names.append(prove_token(settings))
+        names.append(prove_token(installation.settings(TELEGRAM_BOT_TOKEN=token)))
         return token.strip()
 
     if not values.get("TELEGRAM_BOT_TOKEN"):

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from dispatcher.installation.init.context import InitContext
 from shared.config.settings import Settings
-from shared.errors import InstallationIncomplete, SettingsError
+from shared.errors import InstallationIncomplete
 
 Found = TypeVar("Found")
 
@@ -102,8 +102,6 @@ def _with_telegram(settings: Settings, ask: Callable[[Any], Awaitable[Found]]) -
 
     try:
         return asyncio.run(run())
-    except SettingsError as error:
-        raise ValueError(str(error)) from error
     except TelegramUnauthorizedError:
         raise ValueError("Telegram does not know this token. Copy it from @BotFather (/mybots, API Token)") from None
     except TelegramConflictError:

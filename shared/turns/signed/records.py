@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from shared.wire.json import RecordRefused, dumps, loads_object
@@ -40,14 +40,23 @@ def signed_record(secret: str, place: str, raw: bytes) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SignedRecord:
-    """What dispatcher and bot tell each other about one task or question, signed for its id alone. `kind`: the word before that id, so that none can
-    be taken for another kind; `most_bytes`: none is larger, written as JSON."""
+    """What our programs tell each other, or themselves for later, about one task or question, signed for its id alone. `kind`: the word before that
+    id, so that none can be taken for another kind; `most_bytes`: none is larger, written as JSON (unless said otherwise: Redis holds no larger)."""
 
     kind: ClassVar[str]
-    most_bytes: ClassVar[int]
+    most_bytes: ClassVar[int] = 512 << 20
+
+    def content(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    @classmethod
+    def of(cls, content: dict[str, Any]) -> Self:
+        """TypeError if something lacks; what only another version knows is left out."""
+        known = {one.name for one in fields(cls)}
+        return cls(**{name: value for name, value in content.items() if name in known})
 
     def to_json(self, secret: str, name: str) -> bytes:
-        return sign_record(secret, f"{self.kind} {name}", vars(self))
+        return sign_record(secret, f"{self.kind} {name}", self.content())
 
     @classmethod
     def verified(cls, secret: str, name: str, raw: bytes) -> Self:
@@ -55,9 +64,9 @@ class SignedRecord:
         if len(raw) > cls.most_bytes:
             raise RecordRefused(f"{len(raw)} bytes are too many")
         try:
-            return cls(**signed_record(secret, f"{cls.kind} {name}", raw))
+            return cls.of(signed_record(secret, f"{cls.kind} {name}", raw))
         except TypeError:
-            raise RecordRefused("it has other fields: the program that signed it has another version") from None
+            raise RecordRefused("fields lack: the program that signed it has another version") from None
 
 
 def secret_in(settings: Settings) -> str:

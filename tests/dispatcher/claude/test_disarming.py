@@ -111,18 +111,23 @@ COMMANDS = [
 SERVER = ["see @notes:note://one", "/mcp__notes__greet"]
 
 
-def arm(host: Host) -> Path:
-    """All that a message could set off: a file, a folder, an MCP server's resource (2.1.330 sends none) and prompt, a command, a skill."""
-    (host.home / "note.txt").write_text("SECRET-file\n")
-    (host.home / "folder").mkdir()
-    (host.home / "folder" / "SECRET-name").touch()
+def set_traps(home: Path) -> None:
+    """A file, a folder, a command and a skill that a message could set off."""
+    (home / "note.txt").write_text("SECRET-file\n")
+    (home / "folder").mkdir()
+    (home / "folder" / "SECRET-name").touch()
     for name, text in {
         "commands/own.md": "SECRET-command !`touch ~/ran`\n",
         "skills/skill/SKILL.md": "---\nname: skill\ndescription: d\n---\nSECRET-skill\n",
     }.items():
-        path = host.home / ".claude" / name
-        path.parent.mkdir(parents=True)
+        path = home / ".claude" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+
+
+def arm(host: Host) -> Path:
+    """Traps, and an MCP server's resource (2.1.330 sends none) and prompt."""
+    set_traps(host.home)
     return host.servers("servers.json", "notes")
 
 

@@ -51,12 +51,6 @@ def client(durable: Redis) -> Redis:
     return durable
 
 
-@pytest.fixture
-def settings(light: World) -> Settings:
-    (light.root / "state").mkdir()
-    return light.settings(report_chat=OWNER, chat_timezone="Europe/Berlin", report_at="08:00")
-
-
 def look(settings: Settings, client: Redis, now: float, **more: object) -> list[str]:
     """What one look sends."""
     send_alarms(host_at(settings, client, now, **more))  # type: ignore[arg-type]

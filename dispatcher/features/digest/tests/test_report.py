@@ -36,12 +36,6 @@ from tests.support.world import World
 EIGHT = at("2026-11-21T08:00")
 
 
-@pytest.fixture
-def settings(light: World) -> Settings:
-    (light.root / "state").mkdir()
-    return light.settings(report_chat=OWNER, chat_timezone="Europe/Berlin", report_at="08:00")
-
-
 def sent(settings: Settings, redis: Redis, now: float) -> list[str]:
     send_report(host_at(settings, redis, now, usage=lambda _: disk(20 << 30, 100 << 30)))
     return taken(redis)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.dispatcher.bots.telegram.media.test_plain_words import poll
-from tests.dispatcher.claude.test_disarming import COMMANDS, FILES
+from tests.dispatcher.claude.test_disarming import COMMANDS, FILES, set_traps
 from tests.support.processes.talk import CHAT, OGG, Talk, png, talking
 
 #: Marks of our own prompt and tags, as somebody would write them who wants to speak in our name.
@@ -22,15 +22,7 @@ FORMS = [form for form in FILES + COMMANDS + MARKS if "\x00" not in form]
 @pytest.fixture(scope="module")
 def talk(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Talk]:
     with talking(redis_url, tmp_path_factory.mktemp("hostile")) as made:
-        home = made.stage.world.root
-        (home / "note.txt").write_text("SECRET-file\n")
-        for name, text in {
-            "commands/own.md": "SECRET-command !`touch ~/ran`\n",
-            "skills/skill/SKILL.md": "---\nname: skill\ndescription: d\n---\nSECRET-skill\n",
-        }.items():
-            path = home / ".claude" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+        set_traps(made.stage.world.root)
         yield made
 
 

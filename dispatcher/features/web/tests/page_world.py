@@ -18,7 +18,6 @@ from unittest.mock import patch
 
 from dispatcher.features.web.serve import Prepared, prepare
 from shared.wire import keys
-from tests.chaos.harness.forked import night
 from tests.support.machine import free_port, redis_server, wait_for
 from tests.support.world import World
 
@@ -116,8 +115,8 @@ def household(world: World, days: int) -> None:
                 more: dict[str, Any] = {"chat_id": chat, "session": f"s{number}"}
                 world.say(task, said, name=name, user_id=str(number), timestamp=at, **more)
                 world.say(task, answer, role="asst", timestamp=at + 6, **more)
-        code, told = night(world, clock=(1 - day) * DAY_SECONDS)
-        assert code == 0, told
+        with patch("time.time", lambda clock=time.time, days=day - 1: clock() - days * DAY_SECONDS):
+            world.night()
     for arguments in NOTED:
         world.command("hmem", "memory", "add", NOOR, *arguments)
 

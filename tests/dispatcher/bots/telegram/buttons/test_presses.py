@@ -152,9 +152,9 @@ def test_a_reply_command_is_signed_with_the_buttons() -> None:
     more: dict[str, Any] = {"reply_command": "/memory edit 3", "files": (file,)}
     made = Result.sign(SECRET, "t-1", "x", "2026-11-26T08:00:00+00:00", **more)
     assert Result.verified(SECRET, "t-1", made.to_json()) == made
-    others: list[Any] = ["/memory edit 4", "rm", 3]
     renamed = {"files": [replace(file, name="b.txt").to_json()]}
-    for changed in ({"more_hmac": "x"}, renamed, *({"reply_command": other} for other in others)):
+    others: list[dict[str, Any]] = [{"reply_command": other} for other in ("/memory edit 4", "rm", 3)]
+    for changed in [*others, {"more_hmac": "x"}, renamed]:
         found = Result.verified(SECRET, "t-1", dumps(loads_object(made.to_json()) | changed))
         assert (found.output, found.reply_command, found.files) == ("x", "", ())
 
