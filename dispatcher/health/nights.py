@@ -51,30 +51,16 @@ def nights_of(client: Any) -> Nights:
 
 def read_nights(values: Sequence[Any]) -> Nights:
     """From the values of NIGHT_KEYS, bytes or None; what cannot be read counts as nothing."""
-    good = _last_good_night(values[0])
-    return Nights(good, _failure_since(values[1], good))
-
-
-def _last_good_night(raw: bytes | None) -> tuple[int, float] | None:
-    """(run, unix time of its end); None for none, or for what cannot be read."""
-    try:
-        record = orjson.loads(raw or b"null")
-        return int(record["run"]), float(record["finished_at"])
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
-def _failure_since(raw: bytes | None, good: tuple[int, float] | None) -> Failure | None:
-    """The failure that the night left in Redis, unless a good night came after it."""
-    try:
-        record = orjson.loads(raw or b"null")
-        error, step = (
-            shown(one_line(str(text)), 2000) for text in (record.get("sentence") or record["error"], record["step"])
-        )
+    good, failure = None, None
+    with suppress(ValueError, KeyError, TypeError):
+        record = orjson.loads(values[0] or b"null")
+        good = int(record["run"]), float(record["finished_at"])
+    with suppress(ValueError, KeyError, TypeError, AttributeError):
+        record = orjson.loads(values[1] or b"null")
+        texts = record.get("sentence") or record["error"], record["step"]
+        error, step = (shown(one_line(str(text)), 2000) for text in texts)
         failure = Failure(int(record["run"]), step, error, int(record["exit_code"]), float(record["at"]))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-    return failure if good is None or failure.at > good[1] else None
+    return Nights(good, failure if failure and (good is None or failure.at > good[1]) else None)
 
 
 class Gate(BaseModel):

@@ -48,11 +48,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def well_formed(text: str) -> str:
     """The text with U+FFFD instead of each lone surrogate; the two halves of a pair become their character."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def text_of(record: dict[str, Any], name: str) -> str:
