@@ -34,7 +34,6 @@ from shared.system.archive_folder import archive_files, run_of
 from shared.system.faults import crash_point
 from shared.system.files import fresh_dir, fsync_dir, remove_tree, sha256_file, write_atomic
 from shared.turns.chunking import chunks_of, embedded_text
-from shared.turns.events import Event
 from shared.turns.records import RecordRefused, Tombstone, Turn, dumps, loads_object, timestamp_of
 from shared.wire.keys import MEMORY_PREFIX
 
@@ -58,12 +57,6 @@ class Eraser:
     tombstones: list[Tombstone]
     tombstone_runs: dict[str, int]
 
-    def covers(self, turn: Turn) -> bool:
-        return any(tombstone.covers(turn) for tombstone in self.tombstones)
-
-    def covers_event(self, event: Event) -> bool:
-        return any(map(event.is_covered_by, self.tombstones))
-
     def rewritten(self, line: Line, run: int) -> Line | None:
         """The new line; None for a text that is left out, since it is rewritten when it is needed."""
         if line["kind"] == "text":
@@ -74,7 +67,8 @@ class Eraser:
             )
             return None if outdated else line
         if line["kind"] == "event":
-            return NOTHING_LEFT | {"sha256": line["sha256"]} if self.covers_event(event_of(line)) else line
+            covered = any(map(event_of(line).is_covered_by, self.tombstones))
+            return NOTHING_LEFT | {"sha256": line["sha256"]} if covered else line
         if line["kind"] in ("turn", "quarantine"):
             return self.erased(RawRecord.from_json(line), run) or line
         return line
@@ -82,7 +76,8 @@ class Eraser:
     def erased(self, raw: RawRecord, run: int) -> Line | None:
         """What remains of a record, or None if no tombstone covers it."""
         turn = readable_turn(raw)
-        if not (self.covers(turn) if turn else self._covers_bytes(raw, run)):
+        covered = any(one.covers(turn) for one in self.tombstones) if turn else self._covers_bytes(raw, run)
+        if not covered:
             return None
         left = NOTHING_LEFT | {"sha256": raw.sha256}
         if turn:
@@ -120,11 +115,8 @@ def _spelled(chat_id: str) -> bytes:
 
 def eraser_of(archive: Catalog, more: Iterable[Tombstone] = (), run: int = 0) -> Eraser | None:
     """An eraser for all tombstones that erase, including `more`, which are archived by `run`; None if there are none."""
-    tombstones, runs = (
-        {s.tombstone_id: s for s in (*archive.tombstones.values(), *more) if s.erase},
-        archive.tombstone_runs,
-    )
-    runs = {name: runs.get(name, run) for name in tombstones}
+    tombstones = {s.tombstone_id: s for s in (*archive.tombstones.values(), *more) if s.erase}
+    runs = dict.fromkeys(tombstones, run) | archive.tombstone_runs
     return Eraser([tombstones[name] for name in sorted(tombstones)], runs) if tombstones else None
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from nightly.archive.catalog import recomputed
 from nightly.archive.media.verification import NAMED, MediaVerifier, few_names
-from nightly.archive.mirror import Comparison, Mirror, open_mirror
+from nightly.archive.mirror import Mirror, open_mirror
 from nightly.archive.segments import DAMAGED, Segment, erased_since
 from nightly.night.folder import REPAIRING, night_runs, step_result
 from nightly.night.lease import night_lock
@@ -132,7 +132,7 @@ def repair(settings: Settings, report: Reporter) -> dict[str, Any]:
     with night_lock(settings):  # needs no Redis: the archive may be all that is left
         fetched = fresh_dir(settings.hmem_night_dir / REPAIRING)
         try:
-            done = _repair_both(mirror, settings, fetched, report)
+            done = _Repair(settings, mirror, fetched, report).both()
             with recomputed(settings, report) as made:
                 media = MediaVerifier(settings, made, mirror, report).repair(fresh_dir(fetched))
                 done += [f"{path}: {what}" for path, what in media.items()]
@@ -141,27 +141,87 @@ def repair(settings: Settings, report: Reporter) -> dict[str, Any]:
     return verify(settings, report) | {"repaired": done}
 
 
-def _repair_both(mirror: Mirror, settings: Settings, fetched: Path, report: Reporter) -> list[str]:
-    """What was done; ArchiveDamaged, once everything else is repaired, if a file has no intact copy left."""
-    directory = make_dir(_archive_dir(settings))
-    findings, there = _inspect(settings, report), mirror.names()
-    compared = mirror.compare(directory, list(findings.archive.segments))
-    wanted = {*findings.damaged, *findings.missing, *(there - set(findings.archive.segments))}
-    mirror.fetch(sorted((wanted | {*compared.different}) & there), fetched)
-    sound = _proven(fetched, report)
-    erased = _follow_erasing(directory, mirror, fetched, compared.different, report)
-    compared = replace(compared, different=[name for name in compared.different if name not in erased])
-    _refuse_two_histories(findings, compared, sound)
-    done = {
-        **erased,
-        **_repair_here(directory, fetched, findings, sound, report),
-        **_repair_mirror(directory, mirror, findings, compared, sound, report),
-    }
-    if lost := wanted - set(done):
-        raise ArchiveDamaged(
-            f"{few_names([*lost])}: no intact copy, neither here nor in the mirror. Restore it from another copy; everything else is repaired."
+class _Repair:
+    """Of an archive and its mirror, from each other. `fetched`: an empty folder for files of the mirror."""
+
+    def __init__(self, settings: Settings, mirror: Mirror, fetched: Path, report: Reporter) -> None:
+        self._directory, self._mirror = make_dir(_archive_dir(settings)), mirror
+        self._fetched, self._report = fetched, report
+        self._findings, self._there = _inspect(settings, report), SoundFiles()
+
+    def both(self) -> list[str]:
+        """What was done; ArchiveDamaged, once everything else is repaired, if a file has no intact copy left."""
+        findings, there = self._findings, self._mirror.names()
+        compared = self._mirror.compare(self._directory, list(findings.archive.segments))
+        wanted = {*findings.damaged, *findings.missing, *(there - set(findings.archive.segments))}
+        self._mirror.fetch(sorted((wanted | {*compared.different}) & there), self._fetched)
+        self._there = _sound_files(
+            self._fetched,
+            self._report,
+            lambda name, error: self._report.say(f"  {name} in the mirror is damaged: {error.__cause__ or error}"),
         )
-    return [f"{name}: {what}" for name, what in done.items()]
+        erased = self._follow_erasing(compared.different)
+        different = [name for name in compared.different if name not in erased]
+        self._refuse_two_histories(different)
+        done = {**erased, **self._repair_here(), **self._repair_mirror(compared.missing, different)}
+        if lost := wanted - set(done):
+            raise ArchiveDamaged(
+                f"{few_names([*lost])}: no intact copy, neither here nor in the mirror. Restore it from another copy; everything else is repaired."
+            )
+        return [f"{name}: {what}" for name, what in done.items()]
+
+    def _say(self, done: dict[str, str]) -> dict[str, str]:
+        """Report what was done, by name."""
+        for name, what in done.items():
+            self._report.say(f"  {name}: {what}")
+        return done
+
+    def _follow_erasing(self, names: list[str]) -> dict[str, str]:
+        """Of two intact copies, one of which had forgotten words erased, both sides get that one; name → what was done."""
+        ours, theirs = self._directory, self._fetched
+        there = [name for name in names if erased_since(theirs / name, ours / name)]
+        if there:
+            self._mirror.supersede(ours, there)
+        here = [name for name in names if name not in there and erased_since(ours / name, theirs / name)]
+        for name in here:
+            copy_atomic(theirs / name, ours / name)
+        done = dict.fromkeys(there, "erased in the mirror too")
+        return self._say(done | dict.fromkeys(here, "erased here too, as in the mirror"))
+
+    def _refuse_two_histories(self, different: list[str]) -> None:
+        here, there = self._findings.archive.segments, self._there.segments
+        if both := [name for name in different if name in here and name in there]:
+            raise ArchiveDamaged(
+                f"{few_names(both)}: the copy here and the copy in the mirror are both intact, and differ: two histories. Nothing was changed; "
+                "decide which one is yours, and move the other away by hand."
+            )
+
+    def _repair_here(self) -> dict[str, str]:
+        """Replace what is damaged or missing here with the mirror's intact copies; name → what was done."""
+        done: dict[str, str] = {}
+        for name in self._there.segments:
+            if name in self._findings.archive.segments:
+                continue
+            if not self._findings.is_known(self._there, name):
+                self._report.say(
+                    f"  {name} in the mirror is intact, but not what an earlier night recorded; it is left alone"
+                )
+                continue
+            kept = _keep_damaged(self._directory, name) if name in self._findings.damaged else None
+            copy_atomic(self._fetched / name, self._directory / name)
+            what = "copied from the mirror" + (f"; the damaged file was moved to {kept}" if kept else "")
+            done |= self._say({name: what})
+        return done
+
+    def _repair_mirror(self, missing: list[str], different: list[str]) -> dict[str, str]:
+        """Send what is intact here and damaged or missing in the mirror; name → what was done."""
+        ours = [name for name in self._findings.archive.segments if name not in self._findings.changed]
+        lacking = [name for name in ours if name in missing]
+        damaged = [name for name in ours if name in different and name not in self._there.segments]
+        suffix = f".damaged-{time.time_ns()}"
+        self._mirror.replace(self._directory, [*lacking, *damaged], suffix)
+        sent = {name: f"sent to the mirror; the damaged file there is now {name}{suffix}" for name in damaged}
+        return self._say(dict.fromkeys(lacking, "sent to the mirror") | sent)
 
 
 def _sound_files(directory: Path, report: Reporter, damaged: Callable[[str, ArchiveDamaged], None]) -> SoundFiles:
@@ -175,56 +235,6 @@ def _sound_files(directory: Path, report: Reporter, damaged: Callable[[str, Arch
     return sound
 
 
-def _proven(folder: Path, report: Reporter) -> SoundFiles:
-    """The fetched files that match their hashes."""
-    return _sound_files(
-        folder, report, lambda name, error: report.say(f"  {name} in the mirror is damaged: {error.__cause__ or error}")
-    )
-
-
-def _follow_erasing(
-    directory: Path, mirror: Mirror, fetched: Path, names: list[str], report: Reporter
-) -> dict[str, str]:
-    """Of two intact copies, one of which had forgotten words erased, both sides get that one; name → what was done."""
-    there = [name for name in names if erased_since(fetched / name, directory / name)]
-    if there:
-        mirror.supersede(directory, there)
-    here = [name for name in names if name not in there and erased_since(directory / name, fetched / name)]
-    for name in here:
-        copy_atomic(fetched / name, directory / name)
-    done = dict.fromkeys(there, "erased in the mirror too") | dict.fromkeys(here, "erased here too, as in the mirror")
-    for name, what in done.items():
-        report.say(f"  {name}: {what}")
-    return done
-
-
-def _refuse_two_histories(findings: ArchiveFindings, compared: Comparison, sound_there: SoundFiles) -> None:
-    here = findings.archive.segments
-    if both := [name for name in compared.different if name in here and name in sound_there.segments]:
-        raise ArchiveDamaged(
-            f"{few_names(both)}: the copy here and the copy in the mirror are both intact, and differ: two histories. Nothing was changed; "
-            "decide which one is yours, and move the other away by hand."
-        )
-
-
-def _repair_here(
-    directory: Path, fetched: Path, findings: ArchiveFindings, sound: SoundFiles, report: Reporter
-) -> dict[str, str]:
-    """Replace what is damaged or missing here with the mirror's intact copies; name → what was done."""
-    done: dict[str, str] = {}
-    for name in sound.segments:
-        if name in findings.archive.segments:
-            continue
-        if not findings.is_known(sound, name):
-            report.say(f"  {name} in the mirror is intact, but not what an earlier night recorded; it is left alone")
-            continue
-        kept = _keep_damaged(directory, name) if name in findings.damaged else None
-        copy_atomic(fetched / name, directory / name)
-        done[name] = "copied from the mirror" + (f"; the damaged file was moved to {kept}" if kept else "")
-        report.say(f"  {name}: {done[name]}")
-    return done
-
-
 def _keep_damaged(directory: Path, name: str) -> str:
     """Move a damaged file to a folder that no night reads; it may hold the last copy of something."""
     aside = make_dir(directory / DAMAGED)
@@ -235,27 +245,6 @@ def _keep_damaged(directory: Path, name: str) -> str:
     fsync_dir(aside)
     fsync_dir(directory)
     return f"{DAMAGED}/{name}.{number}"
-
-
-def _repair_mirror(
-    directory: Path,
-    mirror: Mirror,
-    findings: ArchiveFindings,
-    compared: Comparison,
-    sound_there: SoundFiles,
-    report: Reporter,
-) -> dict[str, str]:
-    """Send what is intact here and damaged or missing in the mirror; name → what was done."""
-    ours = [name for name in findings.archive.segments if name not in findings.changed]
-    lacking = [name for name in ours if name in compared.missing]
-    damaged = [name for name in ours if name in compared.different and name not in sound_there.segments]
-    suffix = f".damaged-{time.time_ns()}"
-    mirror.replace(directory, [*lacking, *damaged], suffix)
-    done = dict.fromkeys(lacking, "sent to the mirror")
-    done |= {name: f"sent to the mirror; the damaged file there is now {name}{suffix}" for name in damaged}
-    for name, what in done.items():
-        report.say(f"  {name}: {what}")
-    return done
 
 
 def _archive_dir(settings: Settings) -> Path:

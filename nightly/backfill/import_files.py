@@ -123,9 +123,7 @@ def wanted_of(since: str | None, until: str | None, chat: str | None, zone: Zone
     return Wanted(given_moment("--since", since, zone), given_moment("--until", until, zone), chat)
 
 
-def bring_in(
-    settings: Settings, request: Request, reporter: Reporter, agreed: Agreed | None = None, *, accept: bool = False
-) -> dict[str, Any]:
+def bring_in(settings: Settings, request: Request, reporter: Reporter, agreed: Agreed | None = None) -> dict[str, Any]:
     """Run the whole backfill; returns its report, with the summaries of the nights that it took.
 
     `agreed` is called before tombstones are imported, with the turns that they would remove; if it returns false, InvalidInput is raised and
@@ -145,7 +143,7 @@ def bring_in(
             _ask(settings, staged, reporter, agreed)
             staged = adopt(staged, imports_dir(settings))
     try:
-        nights = pipeline.run_nights(settings, reporter, accept=accept)
+        nights = pipeline.run_nights(settings, reporter)
     except NightRunning as error:
         raise NightRunning(
             f"{error} {findings.turns} turns are staged in {staged.parent}: the next night imports them, or this command if you run it again."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -134,21 +135,17 @@ def sentence(summary: Mapping[str, Any]) -> str:
     )
     if warning := (gate := summary.get("gate") or {}).get("warn") or gate.get("refuse"):
         text += f"\n  {warning}"
-    if imported := summary.get("imported"):
-        text += f"\n  of these, {imported} turns were imported"
-    for line in _forgotten(summary):
-        text += f"\n  {line}"
-    for reason, count in summary["reasons"].items():
-        text += f"\n  quarantined: {count} × {reason}"
-    for line in media_lines(summary.get("media", {})):
-        text += f"\n  {line}"
-    for line in _without_chunks(summary):
-        text += f"\n  {line}"
-    for line in _without_model(summary):
-        text += f"\n  {line}"
-    for line in summary.get("workers", ()):
-        text += f"\n  {line}"
-    return text
+    imported = summary.get("imported")
+    lines = chain(
+        [f"of these, {imported} turns were imported"] if imported else (),
+        _forgotten(summary),
+        (f"quarantined: {count} × {reason}" for reason, count in summary["reasons"].items()),
+        media_lines(summary.get("media", {})),
+        _without_chunks(summary),
+        _without_model(summary),
+        summary.get("workers", ()),
+    )
+    return text + "".join(f"\n  {line}" for line in lines)
 
 
 def _without_model(summary: Mapping[str, Any]) -> Iterator[str]:

@@ -167,7 +167,7 @@ class Last:
         taken = sorted(found.keys() - merged)
         return Plan(
             {name: record["parts"][name] for name in taken},
-            Earlier(folder, {}, tuple(taken), rest_only=True) if taken else None,
+            Earlier(folder, {}, tuple(taken)) if taken else None,
             Held(rows, {folder / name: found[name].keys() for name in taken}),
             [folder / name for name in (*gone, *merged)],
             sorted(others),

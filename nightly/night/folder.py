@@ -150,6 +150,14 @@ def read_record(path: Path) -> dict[str, Any] | None:
     return record
 
 
+def readable_record(path: Path) -> dict[str, Any] | None:
+    """None also for one that cannot be read: one damaged night must not hide the others."""
+    try:
+        return read_record(path)
+    except (OSError, orjson.JSONDecodeError):
+        return None
+
+
 def unfinished_run(settings: Settings) -> int | None:
     """The newest night that was begun and not finished."""
     runs = night_runs(settings)

@@ -15,7 +15,7 @@ import redis
 import structlog
 
 from nightly.night.failure import FAILED
-from nightly.night.folder import DONE, RESULT, night_runs, nights_dir, read_record
+from nightly.night.folder import DONE, RESULT, night_runs, nights_dir, readable_record
 from shared.config.settings import Settings
 from shared.errors import MirrorFailed, PublishFailed, SettingsError, StepTimeout, explanations
 from shared.wire import keys
@@ -83,38 +83,30 @@ def report_of(nights: Sequence[Mapping[str, Any]]) -> bytes:
     return orjson.dumps({"v": VERSION, "nights": list(nights[-MOST:])})
 
 
-def read_report(settings: Settings, steps: Sequence[str], most: int = MOST) -> list[dict[str, Any]]:
+def read_report(settings: Settings, steps: Sequence[str]) -> list[dict[str, Any]]:
     """The newest nights of this host that have ended, ascending; `steps`: the names of the night's steps, in order."""
     found: list[dict[str, Any]] = []
     for run in reversed(night_runs(settings)):
-        if len(found) > most:  # one more, for what the first one may not know
+        if len(found) > MOST:  # one more, for what the first one may not know
             break
         if night := _read_night(nights_dir(settings) / str(run), run, steps):
             found.append(night)
-    return _carried(found[::-1])[-most:]
+    return _carried(found[::-1])[-MOST:]
 
 
 def _read_night(folder: Path, run: int, steps: Sequence[str]) -> dict[str, Any] | None:
-    done, failed = _read(folder / DONE), _read(folder / FAILED)
+    done, failed = readable_record(folder / DONE), readable_record(folder / FAILED)
     if done and "abandoned" not in done:
         late = failed is not None and failed["at"] >= done["finished_at"]  # an alarm, not a failure that was repaired
         return _night(run, done["finished_at"], done, _failure(failed) if failed and late else None)
     if not (done or failed):
         return None  # it is running, or was interrupted
-    results = {name: result for name in steps if (result := _read(folder / name / RESULT)) is not None}
+    results = {name: result for name in steps if (result := readable_record(folder / name / RESULT)) is not None}
     counts = counts_of(results) | {"free_bytes": (failed or {}).get("free_bytes")}
     if done:
         step = failed["step"] if failed else next((name for name in steps if name not in results), steps[-1])
         return _night(run, done["finished_at"], counts, {"step": step, "sentence": f"Abandoned: {done['abandoned']}."})
     return _night(run, failed["at"], counts, _failure(failed)) if failed else None
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    """None for a file that is missing or cannot be read: one damaged night must not hide the others."""
-    try:
-        return read_record(path)
-    except (OSError, orjson.JSONDecodeError):
-        return None
 
 
 def _night(run: int, at: float, counts: Mapping[str, Any], failed: dict[str, str] | None) -> dict[str, Any]:

@@ -270,8 +270,10 @@ class Known:
 def build(task: Task, settings: Settings) -> dict[str, Any]:
     """Seconds of one build, with the import of its library as in a night."""
     vectors = np.load(Path(task.folder, "vectors.npy"), mmap_mode="r")
-    chats = {f"chat-{chat}": (_ids(chat, task.turns), vectors[chat, : task.turns]) for chat in range(len(vectors))}
-    corpus = Corpus(chats, said_at={chat: [BEGUN + PAUSE_SECONDS * n for n in range(task.turns)] for chat in chats})
+    new = range(task.held if task.backend == "sqlite" else 0, task.turns)  # an index in parts is given what no part has
+    rows = slice(new.start, new.stop)
+    chats = {f"chat-{chat}": (_ids(chat, task.turns)[rows], vectors[chat, rows]) for chat in range(len(vectors))}
+    corpus = Corpus(chats, said_at={chat: [BEGUN + PAUSE_SECONDS * n for n in new] for chat in chats})
     place, earlier = kinds.place_of(task.backend), None
     if task.earlier is not None:
         held = {f"chat-{chat}": frozenset(_ids(chat, task.held)) for chat in range(len(vectors))}

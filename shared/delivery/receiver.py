@@ -97,8 +97,8 @@ def _one_at_a_time(method: Method) -> Method:
 
     @wraps(method)
     def locked(self: Receiver, *arguments: Any, **named: Any) -> Any:
-        with locked_dir(own_root(self.directory, OURS["hmem_memory_dir"])):
-            claim(self.directory, "hmem_memory_dir", modes_of(self.directory))
+        with locked_dir(own_root(self._dir, OURS["hmem_memory_dir"])):
+            claim(self._dir, "hmem_memory_dir", modes_of(self._dir))
             return method(self, *arguments, **named)
 
     return cast(Method, locked)
@@ -109,10 +109,6 @@ class Receiver:
 
     def __init__(self, settings: Settings, memory_dir: Path) -> None:
         self._settings, self._dir = settings, memory_dir
-
-    @property
-    def directory(self) -> Path:
-        return self._dir
 
     def current(self) -> Manifest | None:
         return current_manifest(self._dir)
@@ -147,9 +143,11 @@ class Receiver:
                 if left != but:
                     remove_tree(left)
 
-    def served(self) -> list[str]:
-        """The names of all server indexes that a release here uses; ReleaseRefused if they cannot be determined."""
-        return named_in([release_dir(self._dir, run) for run in retention.release_runs(self._dir)])
+    def served(self) -> list[str] | None:
+        """The names of all server indexes that a release here uses; None if they cannot be determined: then they are kept, and nights still run."""
+        with suppress(ReleaseRefused):
+            return named_in([release_dir(self._dir, run) for run in retention.release_runs(self._dir)])
+        return None
 
     def newest(self) -> int:
         """The highest run that has a directory, current or not; 0 for none."""
@@ -284,7 +282,7 @@ def handle(receiver: Receiver, request: str, client: Redis) -> dict[str, Any]:
             "current": orjson.loads(current.to_json()) if current else None,
             "attempt": attempt,
             "newest": receiver.newest(),
-            "served": _served(receiver),
+            "served": receiver.served(),
         }
     if verb == "lacking":
         return {"lacking": receiver.lacking(arguments[0], arguments[1], str(sealed))}
@@ -297,14 +295,6 @@ def handle(receiver: Receiver, request: str, client: Redis) -> dict[str, Any]:
         return {"held": receiver.prune()}
     receiver.rollback(*arguments)
     return {}
-
-
-def _served(receiver: Receiver) -> list[str] | None:
-    """None if it cannot be determined: then indexes on servers are kept, and nights still run."""
-    try:
-        return receiver.served()
-    except ReleaseRefused:
-        return None
 
 
 def _receive_files(settings: Settings) -> None:

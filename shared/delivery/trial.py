@@ -89,15 +89,12 @@ def _ask_for_own_words(release: OpenRelease, chat_id: str, text: str) -> None:
 
 def _with_news(path: Path, current: Path | None) -> list[str]:
     """Chats that are not as in the current release, SORTED of them at most: first those that have more chunks or fewer."""
-    try:
-        old = read_manifest(current) if current else None
-    except HmemError:
-        old = None
-    if old is None or current is None:
+    if current is None:
         return []
     try:
+        files, old = read_manifest(path).files, read_manifest(current).files
         with ChatTable.of(path) as now, ChatTable.of(current) as before:
-            changed = changed_chats(path, current, read_manifest(path).files, old.files)
+            changed = changed_chats(path, current, files, old)
             some = changed[:: len(changed) // SORTED + 1]
             same = {chat: new["chunks"] == earlier["chunks"] for chat, new, earlier in in_both(some, now, before)}
             return sorted(same, key=lambda chat: same[chat])

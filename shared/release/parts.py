@@ -25,14 +25,13 @@ SUFFIX = ".sqlite"
 class Earlier:
     """A verified, unmodified index of an earlier night that a new one may reuse. Its files are never written to again.
 
-    `held` are the chunks in it by chat, all of them still needed with the same vector. An index in parts has them in `parts` (file names;
-    there may be other files, too); any other index is reused as a whole or not at all.
+    `held` are the chunks in it by chat, all of them still needed with the same vector. Of an index in parts (`parts`: file names; there may be
+    other files, too) it is empty: the builder is given only what the parts do not hold. Any other index is reused as a whole or not at all.
     """
 
     path: Path
     held: Mapping[str, AbstractSet[str]]
     parts: tuple[str, ...] = ()
-    rest_only: bool = False  # the builder is given only what the parts do not hold; `held` is empty
 
 
 def level(rows: int) -> int:

@@ -41,7 +41,7 @@ def changed(record: dict[str, Any], path: list[str], by: int) -> dict[str, Any]:
     return made
 
 
-def results(*, vectors: bool = True) -> dict[str, dict[str, Any]]:
+def results() -> dict[str, dict[str, Any]]:
     """What the steps of a night hand over: two chats, one text that could not be embedded, every end that a turn may have."""
     accounts = {
         chat: dict(zip(ACCOUNT, counts, strict=True))
@@ -51,17 +51,16 @@ def results(*, vectors: bool = True) -> dict[str, dict[str, Any]]:
         "1": {"keywords": 4, "vectors": 3, "not_embedded": 1},
         "2": {"keywords": 1, "vectors": 1, "not_embedded": 0},
     }
-    none = {chat: {**row, "vectors": None, "not_embedded": 0} for chat, row in index.items()}
     carried = dict(zip(ACCOUNT, (10, 8, 7, 2, 1, 8), strict=True)) | {
         "keywords": 8,
-        "vectors": 8 * vectors,
+        "vectors": 8,
         "not_embedded": 0,
     }
     return {
         "archive": copy.deepcopy(EXPORT),
         "chunk": {"accounts": accounts, "turns": 14, "chunks": 13, "carried": carried},
-        "build": {"indexes": ["chroma"] if vectors else [], "indexed": index if vectors else none},
-        "embed": {"vectors": 4, "not_embedded": 1, "refused": {"a:user#1": "too long"}} if vectors else {"refused": {}},
+        "build": {"indexes": ["chroma"], "indexed": index},
+        "embed": {"vectors": 4, "not_embedded": 1, "refused": {"a:user#1": "too long"}},
     }
 
 

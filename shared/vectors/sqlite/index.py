@@ -44,19 +44,17 @@ class SqliteBuilder:
         return f"vectors layout {LAYOUT}"
 
     def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:
-        """As in `Builder`. The parts of `earlier` are taken over; what they do not hold becomes a part of its own."""
+        """As in `Builder`. The parts of `earlier` are taken over; the corpus, which they do not hold, becomes a part of its own."""
         begin(place, earlier)
-        rest = _without(corpus, earlier)
-        if any(rest.sizes().values()) or rest.repeats or not part_files(place):
-            write_part(new_part(place, self._run), rest)
+        if any(corpus.sizes().values()) or corpus.repeats or not part_files(place):
+            write_part(new_part(place, self._run), corpus)
 
     def check(self, place: Path, scratch: Path, corpus: Corpus, earlier: Earlier | None = None) -> Checked:  # noqa: ARG002 - read in place
         """As in `Builder`. A part that was taken over was proven by the night that wrote it, and its hash is still the same."""
         new = [path for path in part_files(place) if earlier is None or path.name not in earlier.parts]
+        counted = Counter[str]()
         for path in new:
             check_database(path)
-        counted = Counter[str]()
-        for path in new if earlier and earlier.rest_only else part_files(place):
             with damage_named(path), closing(VectorFile(path, corpus.dimensions)) as file:
                 counted.update(file.chats())
         wanted = corpus.sizes()
@@ -65,27 +63,10 @@ class SqliteBuilder:
             raise ReleaseRefused(
                 f"{place} has {wrong} chats that are not as they were given to it. Run the night again."
             )
-        given = _without(corpus, earlier)
         for path in new:
             with damage_named(path):
-                _check_part(path, given)
+                _check_part(path, corpus)
         return Checked(wanted)
-
-
-def _without(corpus: Corpus, earlier: Earlier | None) -> Corpus:
-    """What the earlier index does not hold."""
-    if earlier is None or earlier.rest_only:
-        return corpus
-    chats, repeats = {}, {}
-    for chat_id, (ids, vectors) in corpus.chats.items():
-        held = earlier.held.get(chat_id, ())
-        if rows := [row for row, chunk_id in enumerate(ids) if chunk_id not in held]:
-            chats[chat_id] = ([ids[row] for row in rows], vectors[rows])
-    for chat_id, again in corpus.repeats.items():
-        held = earlier.held.get(chat_id, ())
-        if more := {one: first for one, first in again.items() if one not in held}:
-            repeats[chat_id] = more
-    return Corpus(chats, repeats)
 
 
 def _check_part(path: Path, given: Corpus) -> None:

@@ -46,9 +46,9 @@ def rest(folder: Path, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
 
 
-def put(world: World, task_id: str, value: bytes | str, role: str = "user") -> bytes:
+def put(world: World, task_id: str, value: bytes | str) -> bytes:
     raw = value.encode() if isinstance(value, str) else value
-    world.redis.set(f"hcli:memory:{task_id}:{role}", raw)
+    world.redis.set(f"hcli:memory:{task_id}:user", raw)
     return raw
 
 

@@ -35,8 +35,8 @@ def release(light: World, run: int) -> Path:
     return light.memory_dir / "releases" / str(run)
 
 
-def held(light: World, run: int = 1, name: str = PART) -> Path:
-    digest = str(read_manifest(release(light, run)).files[name]["sha256"]).removeprefix("sha256:")
+def held(light: World, run: int = 1) -> Path:
+    digest = str(read_manifest(release(light, run)).files[PART]["sha256"]).removeprefix("sha256:")
     return light.memory_dir / "objects" / digest[:2] / digest[2:]
 
 

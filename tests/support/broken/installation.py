@@ -5,7 +5,6 @@ Root gives up its right to override permissions, so that a directory that may no
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -18,15 +17,11 @@ from pathlib import Path
 from tests.servers.messages_api import MessagesApi
 from tests.support.machine import redis_server, wait_for
 from tests.support.processes import forked
-from tests.support.world import BINARIES, REAL_CLAUDE, World
+from tests.support.world import REAL_CLAUDE, World
 
-#: Permissions do not count for root, unless it gives up the right to override them.
-_OVERRIDE = "-dac_override,-dac_read_search"
-AS_EVERYBODY = ["setpriv", f"--bounding-set={_OVERRIDE}", f"--inh-caps={_OVERRIDE}"] if os.geteuid() == 0 else []
 CHAT, QUESTION, ANSWER = "9912", "What is the boiler code?", "The boiler code is 4711."
 #: Seconds that a question waits for its answer.
 PATIENCE = 300.0
-PACKAGES = ("dispatcher", "nightly", "shared")
 
 
 @dataclass(frozen=True)
@@ -42,8 +37,8 @@ class Installation(World):
     """`server`: its redis-server. Commands and dispatcher have no right over files that their user has not."""
 
     server: subprocess.Popen[bytes] | None = None
-    running: subprocess.Popen[bytes] | forked.ForkedProcess | None = None
-    processes: list[subprocess.Popen[bytes] | forked.ForkedProcess] = field(default_factory=list)
+    running: forked.ForkedProcess | None = None
+    processes: list[forked.ForkedProcess] = field(default_factory=list)
 
     @property
     def state_dir(self) -> Path:
@@ -55,12 +50,7 @@ class Installation(World):
 
     def says(self, *command: str, **more: str) -> Said:
         """Run hmem or hmem-night to its end."""
-        variables = self.variables(**more)
-        if any(name in variables for name in forked.OWN_PROCESS):
-            words = [*AS_EVERYBODY, str(BINARIES / command[0]), *command[1:]]
-            done = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=600, check=False)
-        else:
-            done = forked.run(list(command), 600, variables, everybody=True)
+        done = forked.run(list(command), 600, self.variables(**more), everybody=True)
         return Said(done.returncode, done.stdout + done.stderr)
 
     def ask(self, seconds: float = PATIENCE) -> Said:
@@ -69,16 +59,10 @@ class Installation(World):
 
     def start(self) -> bool:
         """Start the dispatcher; whether it runs."""
-        log, variables = self.root / "dispatcher.log", self.variables()
+        log = self.root / "dispatcher.log"
         log.write_bytes(b"")
-        if any(name in variables for name in forked.OWN_PROCESS):
-            words = [*AS_EVERYBODY, str(BINARIES / "hmem"), "run"]
-            with log.open("ab") as stream:
-                self.running = subprocess.Popen(words, env=variables, stdout=stream, stderr=stream)
-        else:
-            self.running = forked.ForkedProcess(["hmem", "run"], variables, log, log, everybody=True)
-        self.processes.append(self.running)
-        running = self.running
+        running = self.running = forked.ForkedProcess(["hmem", "run"], self.variables(), log, log, everybody=True)
+        self.processes.append(running)
         wait_for(lambda: b"dispatcher started" in log.read_bytes() or running.poll() is not None, "the dispatcher")
         return running.poll() is None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -42,10 +42,10 @@ def vector_of(text: str) -> Vectors:
 class MadeUp:
     """An embedder without a model."""
 
-    texts_at_once = 1
+    identity, texts_at_once = IDENTITY, 1
 
-    def __init__(self, identity: EmbeddingIdentity = IDENTITY) -> None:
-        self.identity, self.asked, self.closed = identity, list[str](), False
+    def __init__(self) -> None:
+        self.asked, self.closed = list[str](), False
 
     def embed_documents(self, texts: Sequence[str]) -> DocumentVectors:
         return DocumentVectors(np.array([vector_of(text) for text in texts]))
@@ -105,14 +105,27 @@ def make_release(
     corpus = corpus_of(said)
     for name in names:
         builder, last = builder_of(name, settings, run), (earlier or {}).get(name)
-        builder.build(path / place_of(name), corpus, last)
-        checked = builder.check(path / place_of(name), root / f"scratch-{name}-{run}", corpus, last)
-        assert checked.vectors == {chat: len(ids) for chat, (ids, _) in corpus.chats.items()}
+        given = _without(corpus, last.held) if last and last.parts else corpus
+        builder.build(path / place_of(name), given, last)
+        checked = builder.check(path / place_of(name), root / f"scratch-{name}-{run}", given, last)
+        assert checked.vectors == given.sizes()
     lexical.build(path / LEXICAL, run, _chunks(said))
     per_chat = {chat: len(chunks) for chat, chunks in said.items()}
     sums = write_chats(path, run, per_chat)
     seal(path, Manifest(run, None, {}, 1, 1, "UTC", list(names), identity, **sums, tombstones={}))
     return path
+
+
+def _without(corpus: Corpus, held: Mapping[str, Collection[str]]) -> Corpus:
+    """What no part holds."""
+    chats, repeats = {}, {}
+    for chat, (ids, vectors) in corpus.chats.items():
+        if rows := [row for row, one in enumerate(ids) if one not in held.get(chat, ())]:
+            chats[chat] = ([ids[row] for row in rows], vectors[rows])
+    for chat, again in corpus.repeats.items():
+        if more := {one: first for one, first in again.items() if one not in held.get(chat, ())}:
+            repeats[chat] = more
+    return Corpus(chats, repeats)
 
 
 def _chunks(said: Said) -> Iterator[tuple[Chunk, str]]:

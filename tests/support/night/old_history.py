@@ -14,9 +14,9 @@ def bare(task_id: str, content: str, **more: Any) -> bytes:
     return json.dumps(record | more, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-def chunk_file(blocks: list[tuple[float, str, str]], chat: str = "9912") -> bytes:
+def chunk_file(blocks: list[tuple[float, str, str]]) -> bytes:
     """As h-cli writes it."""
-    text = f"=== h-cli session chunk ===\nChat: {chat}\nSession: /new\nChunked: 20260209T173320Z\nTurns: {len(blocks)}\n===\n\n"
+    text = f"=== h-cli session chunk ===\nChat: 9912\nSession: /new\nChunked: 20260209T173320Z\nTurns: {len(blocks)}\n===\n\n"
     for at, role, content in blocks:
         text += f"[{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC] {role}:\n{content}\n\n---\n\n"
     return text.encode("utf-8")
