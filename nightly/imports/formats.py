@@ -103,18 +103,19 @@ def recognised(path: Path) -> list[tuple[ImportFormat, str]]:
 def format_of(files: Sequence[Path]) -> tuple[str, str]:
     """(the one format that all of these have, why). InvalidInput if there is none."""
     found = {path: recognised(path) for path in files}
-    named = {one.name for some in found.values() for one, _ in some}
+    if unknown := next((path for path, some in found.items() if not some), None):
+        known = "; ".join(f"{one.name}: {one.what}" for one in formats().values())
+        raise InvalidInput(
+            f"{unknown} is not recognised by its content as any of these: {known}. Name one: hmem-night backfill FORMAT FILE."
+        )
+    whys = dict[str, str]()  # by format, of the first file that has it
     for path, some in found.items():
-        if not some:
-            known = "; ".join(f"{one.name}: {one.what}" for one in formats().values())
-            raise InvalidInput(
-                f"{path} is not recognised by its content as any of these: {known}. Name one: hmem-night backfill FORMAT FILE."
-            )
-        if len(named) > 1:
-            whys = "; ".join(f"{one.name}, as {why}" for one, why in some)
-            raise InvalidInput(
-                f"{path} is read as {whys}. Name one format, and its files: hmem-night backfill FORMAT FILE."
-            )
+        for one, why in some:
+            whys.setdefault(one.name, f"{path} is read as {one.name}, as {why}")
+    if len(whys) > 1:
+        raise InvalidInput(
+            f"{'; '.join(whys.values())}. Name one format, and its files: hmem-night backfill FORMAT FILE."
+        )
     (form, why), *_ = found[files[0]]
     return form.name, f"{files[0]} is {form.what}: {why}."
 

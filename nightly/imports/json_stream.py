@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any, BinaryIO
@@ -23,7 +23,7 @@ from shared.turns.records import RecordRefused
 _PIECE = 1 << 16
 #: How deep orjson reads, which reads all other JSON here.
 _DEPTH = 1024
-_OUTLINE = 6
+_OUTLINE, _LONGEST_NAME = 6, 80
 _OPENING, _CLOSING = ("start_map", "start_array"), ("end_map", "end_array")
 
 _ESCAPE = re.compile(
@@ -107,11 +107,12 @@ class JsonStream:
                 break
             yield event, value
 
-    def skip(self, event: str) -> None:
-        """The rest of the value that this event began."""
+    def skip(self, event: str, progress: Callable[[], None] = lambda: None) -> None:
+        """The rest of the value that this event began. `progress`: called for each value in it."""
         opened = int(event in _OPENING)
         while opened:
             event, _ = next(self._events)
+            progress()
             opened += (event in _OPENING) - (event in _CLOSING)
 
     def value(self, event: str, value: Any) -> Any:
@@ -127,12 +128,13 @@ class JsonStream:
         return builder.value
 
     def outline(self) -> frozenset[str]:
-        """The paths of its values, those of a list as `[]`, as far as the document is whole; of what is deeper than _OUTLINE nothing."""
+        """The paths of its values, those of a list as `[]`, as far as the document is whole; of what is deeper than _OUTLINE nothing,
+        and of a name its beginning."""
         found, names = set[str](), list[str]()
         with suppress(RecordRefused):
             for event, value in self._events:
                 if event == "map_key":
-                    names[-1] = value
+                    names[-1] = value[:_LONGEST_NAME]
                 elif event in _CLOSING:
                     names.pop()
                 else:

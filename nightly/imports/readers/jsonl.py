@@ -24,7 +24,8 @@ from shared.wire import keys
 #: First and last line of an archive's files.
 _FRAME = ("segment", "texts", "end")
 #: All lines of an archive, and what one of them has.
-_KINDS, _OF_KINDS = (*_FRAME, "erased", "turn", "quarantine", "tombstone", "text"), {"format", "key", "tombstone"}
+_KINDS = (*_FRAME, "erased", "turn", "quarantine", "tombstone", "text")
+_OF_KINDS = ({"format", "run"}, {"key", "sha256"}, {"key", "digest"}, {"tombstone"})
 
 
 def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
@@ -87,7 +88,7 @@ def _recognise(export: Export) -> str | None:
     for where, records in first_records(export, "*.jsonl"):
         if any(one.get("role") in ROLES and {"task_id", "content", "timestamp"} <= one.keys() for one in records):
             return f"{where} whose lines are turns, with `task_id`, `role` and `content`"
-        if any(one.get("kind") in _KINDS and one.keys() & _OF_KINDS for one in records):
+        if any(one.get("kind") in _KINDS and any(own <= one.keys() for own in _OF_KINDS) for one in records):
             return f"{where} whose lines are those of an archive of this program"
     return None
 

@@ -207,7 +207,7 @@ def _file(place: str, member: Member, done: Callable[[int], int], unit: int, sou
     account = file.account(plain(bot) if bot is not None else None)
     found = _find_bot(place, account, bot, token)
     total, number = sum(chat.messages for chat in account.chats) or 1, 0
-    with closing(EarlierMessages()) as earlier:
+    with closing(file), closing(EarlierMessages()) as earlier:
         for chat in account.chats:
             chat_id = _chat_id(place, account, chat, found, wanted)
             earlier.clear()

@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from nightly.imports.containers.members import Member
+from nightly.imports.containers.members import Member, MemberStream
 from nightly.imports.json_stream import JsonStream
 from shared.turns.records import RecordRefused
 
@@ -63,17 +63,18 @@ class Account:
 
 
 class TelegramFile:
-    """One file, read from its beginning as often as needed."""
+    """One file, read from its beginning as often as needed. Whoever made it closes it."""
 
     def __init__(self, member: Member) -> None:
         self._member = member
+        self._content: MemberStream | None = None
         self._lists: Iterator[tuple[TelegramChat, Iterator[Any]]] | None = None
         self._next = 0  # the place of the list that follows
 
     def account(self, name: str | None) -> Account:
         """The chats, and whether somebody of this name (as `plain` makes it) wrote in them. RecordRefused, unless the whole file can be read."""
-        with closing(self._member.open()) as stream:
-            walk = _Walk(JsonStream(stream), _WRITER)
+        with closing(self._member.open()) as content:
+            walk = _Walk(content, _WRITER)
             for chat, messages in walk.lists():
                 for message in messages:
                     chat.messages += 1
@@ -87,7 +88,9 @@ class TelegramFile:
     def messages(self, chat: TelegramChat) -> Iterator[Any]:
         """The messages of a chat in order, each whole. Chats in the order of the file take one reading in all. RecordRefused if the file changed."""
         if self._lists is None or chat.place is None or chat.place < self._next:
-            self._lists, self._next = _Walk(JsonStream(self._member.open()), None).lists(), 0
+            self.close()
+            self._content = self._member.open()
+            self._lists, self._next = _Walk(self._content, None).lists(), 0
         for _, messages in self._lists:
             self._next += 1
             if self._next - 1 == chat.place:
@@ -95,12 +98,17 @@ class TelegramFile:
                 return
         raise RecordRefused("it has fewer chats")
 
+    def close(self) -> None:
+        if self._content is not None:
+            self._content.close()
+
 
 class _Walk:
     """One reading of the document. `kept`: the fields of a message that are read; None: all."""
 
-    def __init__(self, stream: JsonStream, kept: frozenset[str] | None) -> None:
-        self._stream, self._kept, self._places = stream, kept, 0
+    def __init__(self, content: MemberStream, kept: frozenset[str] | None) -> None:
+        content.guarded = True
+        self._stream, self._progress, self._kept, self._places = JsonStream(content), content.progress, kept, 0
         self._document = TelegramChat()
         self._owner: str | None = None
         self._groups: dict[str, list[TelegramChat] | None] = {}
@@ -127,19 +135,20 @@ class _Walk:
                 self._owner = str(owner) if isinstance(owner, int) else None
             else:
                 yield from self._member(self._document, name, event, value)
+            self._progress()
         self._stream.end()
 
     def _group(self, group: str, event: str) -> Iterator[tuple[TelegramChat, Iterator[Any]]]:
         self._groups[group] = None
         if event != "start_map":
-            self._stream.skip(event)
+            self._skip(event)
             return
         for name, inner, _ in self._stream.members():
             if name == "list":
                 chats = list[TelegramChat]()
                 self._groups[group] = chats if inner == "start_array" else None
             if name != "list" or inner != "start_array":
-                self._stream.skip(inner)
+                self._skip(inner)
                 continue
             for begun, _ in self._stream.elements():
                 chats.append(TelegramChat())
@@ -147,7 +156,7 @@ class _Walk:
                     for member in self._stream.members():
                         yield from self._member(chats[-1], *member)
                 else:
-                    self._stream.skip(begun)
+                    self._skip(begun)
 
     def _member(
         self, chat: TelegramChat, name: str, event: str, value: Any
@@ -156,18 +165,28 @@ class _Walk:
             about = self._stream.value(event, value)
             chat.about[name] = about if isinstance(about, str | int) else None
         elif name != "messages":
-            self._stream.skip(event)
+            self._skip(event)
         else:
             chat.has_messages, chat.place, chat.messages, chat.people = True, None, 0, People()
             if event != "start_array":
-                self._stream.skip(event)
+                self._skip(event)
                 return
             chat.place = self._places
             self._places += 1
             messages = self._stream.elements()
-            yield chat, (self._members(*message, self._kept) for message in messages)
+            yield chat, (self._message(*message) for message in messages)
             for begun, _ in messages:  # that nobody asked for
-                self._stream.skip(begun)
+                self._skip(begun)
+        self._progress()
+
+    def _message(self, event: str, value: Any) -> Any:
+        message = self._members(event, value, self._kept)
+        self._progress()
+        return message
+
+    def _skip(self, event: str) -> None:
+        """Of any length, because nothing of it is kept, but for one value in it that is too long."""
+        self._stream.skip(event, self._progress)
 
     def _members(self, event: str, value: Any, kept: frozenset[str] | None) -> Any:
         """A value; of an object only these members, where they are named."""

@@ -50,6 +50,8 @@ _IOS_ATTACHMENT = re.compile(r"\d{8}-")
 _SHOWN_TEXTS = 10
 #: Lines of a text by which it is recognised.
 _FIRST_LINES = 50
+#: What a program calls itself or what it measured, and few people: `sshd`, `room_2`.
+_ONE_WORD = re.compile(r"[a-z0-9._-]+")
 
 
 @dataclass
@@ -178,19 +180,26 @@ def _texts_of(export: Export) -> list[Member]:
 def _at_the_top(members: list[Member]) -> list[Member]:
     """The files beside each other at the top, or in the folder that holds everything."""
     depths = [len(PurePosixPath(one.name).parts) for one in members]
-    return [one for one, depth in zip(members, depths, strict=True) if depth == min(depths)]
+    top = min(depths, default=0)
+    return [one for one, depth in zip(members, depths, strict=True) if depth == top]
 
 
 def _recognise(export: Export) -> str | None:
-    """By the first lines: one of them begins a message, or a notice ahead of one. A name of capitals alone is a level of a log's: INFO, ERROR."""
+    """By the first lines: one of them begins a message, or a notice ahead of one.
+
+    A name of capitals alone is a level of a log's: INFO, production.ERROR; and one word in lower case is a person's only beside others.
+    """
     for where, content in beginnings(export, _texts_of(export)):
         heads = [head_of(line) for line in content.decode("utf-8", "replace").splitlines()[:_FIRST_LINES]]
         dated = [one for one in heads if isinstance(one, Head) and any(map(one.moment, ORDERS.values()))]
-        if any(one in dated for one in heads[:3]) and any(
-            one.sender and not (one.sender.isascii() and one.sender.isupper()) for one in dated
-        ):
+        names = {one.sender for one in dated if one.sender and not _is_level(one.sender.rpartition(".")[2])}
+        if any(one in dated for one in heads[:3]) and (len(names) > 1 or not all(map(_ONE_WORD.fullmatch, names))):
             return f"{where} whose lines begin with a date, a time and a name"
     return None
+
+
+def _is_level(name: str) -> bool:
+    return name.isascii() and name.isupper()
 
 
 @hook

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from nightly.imports import json_stream
 from nightly.imports.candidates import BOM, Wanted
+from nightly.imports.containers.members import Member, MemberStream
 from nightly.imports.json_stream import JsonStream
 from shared.errors import InvalidInput
 from shared.turns.records import RecordRefused
@@ -81,7 +82,14 @@ def test_of_a_long_chat_only_a_piece_is_in_memory(tmp_path: Path) -> None:
     assert peak < 1_500_000
 
 
-def test_a_file_that_cannot_be_read_twice_or_changes_meanwhile(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_twice_or_changes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, opening = list[MemberStream](), Member.open
+
+    def noted(member: Member) -> MemberStream:
+        opened.append(opening(member))
+        return opened[-1]
+
+    monkeypatch.setattr(Member, "open", noted)
     end, begin = os.pipe()
     os.close(begin)
     with pytest.raises(InvalidInput, match="neither a file nor a directory"):
@@ -94,6 +102,8 @@ def test_a_file_that_cannot_be_read_twice_or_changes_meanwhile(tmp_path: Path) -
     os.truncate(path, 500_000)
     with pytest.raises(InvalidInput, match="changed while it was read"):
         list(reads)
+    assert opened
+    assert all(one.closed for one in opened)
 
 
 def test_a_number_of_any_size_breaks_nothing() -> None:

@@ -27,6 +27,8 @@ SOURCE = "audit"
 
 _ASKED = ("task_queued", "task_started")
 _DONE = "task_completed"
+#: What a line of a task has besides its id and its output, which other programs' logs have, too.
+_OF_TASKS = {"user_message", "event", "output_length"}
 #: What h-cli writes if it has no answer.
 _NO_ANSWER = re.compile(r"\(no output from Claude\)|\(error: [^\n]*\)|Error: [^\n]*|Task cancelled\.")
 
@@ -101,7 +103,7 @@ def reader(source: Source) -> Reader:
 
 def recognise(export: Export) -> str | None:
     for where, records in first_records(export, "*.jsonl"):
-        if any(_event(one)[1] and "task_id" in one for one in records):
+        if any(_event(one)[1] and "task_id" in one and _OF_TASKS & one.keys() for one in records):
             return f"{where} whose lines are tasks with `task_id` and `user_message` or `output`"
     return None
 

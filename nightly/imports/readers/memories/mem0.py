@@ -32,6 +32,8 @@ SOURCE = "mem0"
 
 _LISTS = ("results", "memories")
 _WORDS = ("memory", "content", "text")
+#: What stands beside a memory, and hardly beside that of a computer.
+_BESIDE = ("user_id", "created_at")
 
 
 def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
@@ -49,8 +51,8 @@ def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
 
 def recognise(export: Export) -> str | None:
     for where, paths in outlines(export, "*.json"):
-        if {"[].memory", "[].id"} <= paths or "results.[].memory" in paths:
-            return f"{where} whose elements have a `memory`"
+        if any({f"{at}.memory", f"{at}.{name}"} <= paths for at in ("[]", "results.[]") for name in _BESIDE):
+            return f"{where} whose elements have a `memory`, and a `user_id` or `created_at`"
         if {"memories.[].content", "memories.[].state"} <= paths:
             return f"{where} whose `memories` have a `content` and a `state`, as OpenMemory writes them"
     return None

@@ -89,8 +89,8 @@ def is_basic_memory(export: Export) -> str | None:
         return None
     for where, text in _notes(export, lambda name: name.lower().endswith(".md")):
         fields, body, _ = front_matter(text)
-        if "permalink" in fields or any(map(_OBSERVATION.match, body.split("\n"))):
-            return f"{where}, Markdown with a permalink, `- [category] …` or `- relation [[Note]]`"
+        if "permalink" in fields or ("title" in fields and any(map(_OBSERVATION.match, body.split("\n")))):
+            return f"{where}, Markdown with a permalink, or a title and `- [category] …` or `- relation [[Note]]`"
     return None
 
 

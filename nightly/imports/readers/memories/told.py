@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path, PurePosixPath
 
 from nightly.imports.candidates import ReadCandidate
@@ -84,14 +84,24 @@ def read_list(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
 def is_list(export: Export) -> str | None:
     for where, content in beginnings(export, export.members if len(export.members) == 1 else []):
         lines = [line for line in content.decode("utf-8", "replace").split("\n") if any(map(str.isalnum, line))]
-        entries = sum(_ENTRY.match(line) is not None for line in lines)
-        if entries > 1 and 2 * entries >= len(lines):
+        entries = [found["date"] for line in lines if (found := _ENTRY.match(line))]
+        dated = sum(map(_is_date, entries))
+        if len(entries) > 1 and 2 * len(entries) >= len(lines) and 2 * dated >= len(entries):
             return f"{where} whose lines are `[date] - memory`"
     return None
 
 
-def _at(date: str, source: Source, otherwise: float | None) -> float | None:
+def _is_date(written: str) -> bool:
+    """A day, or that it is not known. A log's lines have times, a changelog's versions, and a list of tasks has boxes."""
     try:
-        return datetime.fromisoformat(date.strip()).replace(hour=12, tzinfo=source.zone).timestamp()
+        date.fromisoformat(written.strip())
+    except ValueError:
+        return "unknown" in written.casefold()
+    return True
+
+
+def _at(written: str, source: Source, otherwise: float | None) -> float | None:
+    try:
+        return datetime.fromisoformat(written.strip()).replace(hour=12, tzinfo=source.zone).timestamp()
     except (ValueError, OverflowError):
         return otherwise

@@ -95,7 +95,7 @@ def head_of(line: str) -> Head | UnknownWords | None:
     text = (said["text"] or "") if said else split[1]
     half = next((half for half in halves if isinstance(half, Half)), None)
     dotted, clock = "." in found["date"], _clock(found["time"], half)
-    cut = all(len(QUOTE.findall(part)) % 2 for part in (sender, text))
+    cut = all(sum(1 for _ in QUOTE.finditer(part)) % 2 for part in (sender, text))
     return Head((first, second, third), dotted, clock, sender or None, text, split[2], web is not None, cut)
 
 

@@ -1,6 +1,6 @@
 """What in a WhatsApp message was not written by anybody: media, notices, marks of an edit. Known by WhatsApp's own marks, by known phrases, and in
-any other language by the form: a phrase that stands where a mark does, in several messages or once beside a certain one. Such phrases are reported,
-and so is what stands there once: whatever might be a person's words is kept.
+any other language by the form: a phrase that stands where a mark does, in several messages, if no mark of its kind is known of the chat. Such phrases
+are reported, and so is any other that stands there: whatever might be a person's words is kept.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class Marks:
         default_factory=Counter
     )  # (kind, phrase), as often as only its form speaks for it
     _sure: set[tuple[str, str]] = field(default_factory=set)
+    _settled: set[str] = field(default_factory=set)  # the kinds of which a mark is known
     _senders: Counter[str] = field(default_factory=Counter)
     _named: set[str] = field(default_factory=set)  # in quotes, in a notice
     _sentences: Counter[str] = field(default_factory=Counter)
@@ -67,7 +68,7 @@ class Marks:
             self._begins = head
         self._lines, self._ios = [head.text], head.ios
         if head.sender is None or head.text.startswith(("\u200e", "\u200f")):
-            self._named.update(plain(name) for name in QUOTE.split(head.text)[1::2][:_SHOWN])
+            self._named.update(plain(name) for name in QUOTE.split(head.text, 2 * _SHOWN)[1::2])
         elif not head.cut and (head.sender in self._senders or len(self._senders) < _MOST_PHRASES):
             self._senders[head.sender] += 1
 
@@ -85,11 +86,13 @@ class Marks:
         elif not self._ios and len(self._lines) == 1 and len(first) <= _LONGEST_SENTENCE and _may_be_a_mark(first):
             self._sentences[first] += 1
             if len(self._sentences) > _MOST_PHRASES:
-                self._sentences = Counter({one: count for one, count in self._sentences.items() if count > 1})
+                self._sentences = Counter(dict(self._sentences.most_common(_MOST_PHRASES // 2)))
         self._lines = []
 
     def _count(self, kind: str, phrase: str, sure: bool) -> None:
         one = (kind, _known_as(phrase))
+        if sure or one[1] in _PHRASES[kind]:
+            self._settled |= _PHRASES.keys() if one[1] in WORDS["complete"] else {kind}
         if one[1] in _PHRASES[kind] or len(self._found) + len(self._sure) >= _MOST_PHRASES:
             return
         if sure:
@@ -99,7 +102,7 @@ class Marks:
 
     def _is_mark(self, kind: str, phrase: str) -> bool:
         one = (kind, _known_as(phrase))
-        return one[1] in _PHRASES[kind] or one in self._sure or self._found[one] > 1
+        return one[1] in _PHRASES[kind] or one in self._sure or (self._found[one] > 1 and kind not in self._settled)
 
     def _is_file(self, name: str, certain: bool) -> bool:
         return certain or name in self.files or _NAMED_BY_WHATSAPP.match(name) is not None
@@ -122,13 +125,14 @@ class Marks:
     def notes(self) -> Iterator[str]:
         """What is to be said of the chat, once all of its lines were told."""
         self._end()
-        again = {phrase: count for (kind, phrase), count in self._found.items() if self._is_mark(kind, phrase)}
-        once = {phrase: 1 for kind, phrase in self._found if not self._is_mark(kind, phrase)}
+        again, words = Counter[str](), Counter[str]()
+        for (kind, phrase), count in self._found.items():
+            (again if self._is_mark(kind, phrase) else words)[phrase] += count
         often = {one: count for one, count in self._sentences.most_common() if count >= _OFTEN}
         if again:
             yield f"{_listed(again)} is read as WhatsApp's own mark of media, a file or an edit, by where it stands"
-        if once:
-            yield f"{_listed(once)} stands where WhatsApp's own marks do, but only once: it came in as words"
+        if words:
+            yield f"{_listed(words)} stands where WhatsApp's own marks do, but only once, or beside known ones: it came in as words"
         if often and (again or self._sure):  # its phrases for deleted messages are not known, either
             yield f"{_listed(often)} came in as words; perhaps WhatsApp wrote that in the place of deleted messages"
         if name := self.own_name:
@@ -152,8 +156,9 @@ class Marks:
         """(the words without WhatsApp's marks, the attachment as Origin takes it)."""
         bare = text.strip(" \n").rstrip(MARKS + " \n")
         edited = _IN_BRACKETS.search(bare)
-        if edited and (edited["mark"] or self._is_mark("edited", edited["phrase"])):
-            bare = bare[: edited.start()].rstrip(MARKS + " \n")
+        said = bare[: edited.start()].rstrip(MARKS + " \n") if edited else ""
+        if edited and said and (edited["mark"] or self._is_mark("edited", edited["phrase"])):
+            bare = said
         attached = self._attached(bare)
         if attached is None:
             return bare.strip(MARKS + " \n"), None

@@ -227,6 +227,16 @@ def test_nesting_and_long_strings_are_refused(tmp_path: Path, monkeypatch: pytes
     long = json.dumps([gpt_conversation(gpt_node("q", "root", "user", "x" * (3 << 20)))])
     for source in ("chatgpt", "claude", "mem0"):
         assert "longer than 1 MiB" in unread(read(source, written(tmp_path / f"{source}.json", long)))[0]
+    for chat in (
+        bot_chat(message(1, ANN, "x" * (3 << 20))),
+        {"other": {"deep": ["x" * (3 << 20)]}, **bot_chat()},
+        {"personal_information": {"bio": "x" * (3 << 20)}, "chats": {"list": []}},
+    ):
+        found = reading("telegram", written(tmp_path / "result.json", json.dumps(chat)), bot="Helper")
+        assert "longer than 1 MiB" in unread(list(found))[0]
+    longer = bot_chat(*(message(number, ANN, "x" * 1000) for number in range(1, 3000)), other=["y" * 1000] * 3000)
+    found = reading("telegram", written(tmp_path / "result.json", json.dumps(longer)), bot="Helper")
+    assert len(said(list(found))) == 2999, "only one value has a limit"
     assert "longer than 1 MiB" in unread(read("openclaw", written(tmp_path / "MEMORY.md", "x" * (2 << 20))))[0]
     many = "31/12/23, 10:00 - Ann: ok\n" + "y" * (2 << 20) + "\n31/12/23, 10:01 - Ann: fine\n"
     reads = read("whatsapp", written(tmp_path / "_chat.txt", many))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from nightly.imports.formats import format_of, formats, other_format, recognised
+from nightly.imports.json_stream import JsonStream
 from shared.errors import InvalidInput
 from tests.nightly.imports.exports.builders import written, zipped
 from tests.nightly.imports.exports.golden import GOLDEN
@@ -54,6 +56,12 @@ def test_nothing_else_is_any(tmp_path: Path) -> None:
         "deep.json": "[" * 60_000, "half.json": '{"messages": [{"id": 1, "text": "\\ud83d"', "data.json": '{"a": 1}', "main.jsonl": '{"a": 1}\n[2]',
         "README.md": "# Title\n- [link](https://x.y) to [[it\n- [ ] a task\n- [x] done", "notes.txt": "On 31/12/2023 at 23:59 - we met: it rained",
         "a.log": "[2026-02-09 12:00:00] INFO: starting\n[2026-02-09 12:00:01] ERROR: ended", "result.json": '{"results": [{"title": "x"}]}',
+        "laravel.log": "[2024-05-01 12:00:00] production.ERROR: no\n[2024-05-01 12:00:01] production.INFO: yes",
+        "rooms.csv": "2024-05-01, 12:00 - room: 21\n2024-05-01, 12:05 - room: 22", "b.log": "[INFO] - starting\n[ERROR] - ended\n",
+        "c.log": "[2026-02-09 12:00:00] - starting\n[2026-02-09 12:00:01] - ended\n", "CHANGES": "[1.2.0] - quicker\n[1.1.0] - smaller\n",
+        "todo.txt": "- [x] - tea\n- [ ] - milk\n", "links.txt": "[a]: 1\n[b]: https://x.y\n", "stock.json": '[{"id": 1, "memory": "16 GB"}]',
+        "hosts.json": '{"results": [{"memory": 12}]}', "NOTES.md": "# Title\n- [note] hello\n", "tasks.jsonl": '{"task_id": "a", "output": "b"}',
+        "keys.jsonl": '{"key": "a", "kind": "text"}',
         "utf16.txt": "31/12/2023, 10:00 - A: b".encode("utf-16"),
     }  # fmt: skip
     for name, content in others.items():
@@ -65,5 +73,14 @@ def test_nothing_else_is_any(tmp_path: Path) -> None:
     assert names(tmp_path / "others") == []
     assert names(tmp_path / "missing") == names(tmp_path / ("x" * 5000)) == names(Path("/dev/zero")) == []
     both = [GOLDEN[source](tmp_path / source, False) for source in ("chatgpt", "whatsapp")]
-    with pytest.raises(InvalidInput, match="is read as chatgpt, as a ZIP with"):
+    with pytest.raises(
+        InvalidInput, match=r"is read as chatgpt, as a ZIP with .*_chat\.txt is read as whatsapp, as a file"
+    ):
         format_of(both)
+
+
+def test_a_name_of_any_length_costs_little() -> None:
+    named = {"messages": {"x" * 5000: {"y" * 5000: {"id": 1}}}}
+    paths = JsonStream(io.BytesIO(json.dumps(named).encode())).outline()
+    assert "messages" in paths
+    assert max(map(len, paths)) < 200

@@ -120,9 +120,25 @@ def test_marks_in_a_language_of_no_table_are_known_by_their_form_and_reported(tm
     assert notes == [
         "'ujumbe huu umehaririwa' (2 ×), 'faili imeachwa' (2 ×), 'archivo adjuntado' (1 ×) is read as WhatsApp's own mark of media, a file or an "
         "edit, by where it stands",
-        "'final version' (1 ×) stands where WhatsApp's own marks do, but only once: it came in as words",
+        "'final version' (1 ×) stands where WhatsApp's own marks do, but only once, or beside known ones: it came in as words",
         "'Ujumbe huu umefutwa kabisa' (3 ×) came in as words; perhaps WhatsApp wrote that in the place of deleted messages",
     ]
+
+
+@pytest.mark.parametrize(
+    "mark", ["<Media omitted>", "IMG-20231231-WA0001.jpg (file attached)", "ok <This message was edited>"]
+)
+def test_beside_a_known_mark_no_other_phrase_is_one(tmp_path: Path, mark: str) -> None:
+    words = [
+        "see you <big hug>", "love you <big hug>", "<big hug>", "<sleepy face>", "<sleepy face>", "sold <my old car>", "miss <my old car>",
+        "plan.pdf (final version)", "plan.pdf (final version)",
+    ]  # fmt: skip
+    lines = [f"31/12/2023, 10:{number:02} - Ann: {text}" for number, text in enumerate([*words, mark])]
+    reads = read("whatsapp", written(tmp_path / "_chat.txt", "\n".join(lines)))
+    assert [turn.content for turn in turns(reads)][: len(words)] == words
+    assert any("'big hug' (3 ×), 'sleepy face' (2 ×), 'my old car' (2 ×), …" in (one.note or "") for one in reads)
+    unknown = read("whatsapp", written(tmp_path / "_chat.txt", "\n".join(lines[:3])))
+    assert [turn.content for turn in turns(unknown)] == ["see you", "love you", "<big hug>"]
 
 
 def test_what_was_copied_from_whatsapp_web_is_read_and_forges_nothing_in_an_export(tmp_path: Path) -> None:
