@@ -233,7 +233,7 @@ class Consolidator:
 
         chat_id = memory.chat_id
         recent = [one.turn for one in self._day.turns.newest(chat_id, TURNS_LOOKED_AT)]
-        with speaking(chosen_language(self._redis, chat_id) or language_of_answers(recent)):
+        with speaking(chosen_language(self._redis, chat_id) or language_of_answers(recent, memory.text)):
             text = reminder_text(said_text(memory), deadline, now, self._day.zone_of(chat_id))
         message = {"id": f"reminder-{memory.uid}", "chat_id": chat_id, "text": text, "created_at": now}
         names = [keys.reminded(memory.uid), keys.outbox(bot_of(chat_id))]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +23,7 @@ import orjson
 from numpy.typing import NDArray
 
 from shared.ranking.question import asks, tells_time
-from shared.ranking.scoring import Array, Features, Neighbours, Posting, Sides
+from shared.ranking.scoring import Array, Features, Integers, Neighbours, Posting, Sides
 from shared.ranking.tokeniser import Tokeniser
 from shared.text.dates.named_times import Span
 from shared.turns.chunk import turn_order
@@ -124,6 +124,16 @@ class ChatItems(Items):
 
     stretches: tuple[Stretch, ...]
     chunk_ids: tuple[str, ...]
+    _last_rows: dict[frozenset[str], Integers] = field(default_factory=dict, init=False, repr=False)
+
+    def rows_of(self, turn_ids: frozenset[str]) -> Integers:
+        """The rows of these turns. Kept until others are asked for: every id of the chat is looked at."""
+        if (rows := self._last_rows.get(turn_ids)) is None:
+            found = [row for row, name in enumerate(self.chunk_ids) if name.rpartition("#")[0] in turn_ids]
+            rows = np.array(found, np.int32)
+            self._last_rows.clear()
+            self._last_rows[turn_ids] = rows
+        return rows
 
 
 @dataclass(frozen=True, eq=False)

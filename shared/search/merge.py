@@ -112,7 +112,7 @@ def merge(
     chat_id: str, release: ChatItems | None, day: DayItems | None, hidden: HiddenTurns, holding: Holding
 ) -> Merged:
     """Merge one chat's items; at least one side exists. A turn in both is taken from the release."""
-    if release and not day and not hidden:
+    if release and not day and not _hides(release, hidden):
         same = {name: getattr(release, name) for name in ("chat_id", "speakers", "starts", "said_by", "features")}
         return Merged(**same, release=release, day=None)
     order = _order(release, _rows_of_day(chat_id, day, hidden, release, holding), day, hidden)
@@ -132,6 +132,12 @@ def merge(
         order=order,
         places=places,
     )
+
+
+def _hides(release: ChatItems, hidden: HiddenTurns) -> bool:
+    """Whether any item of the release is hidden."""
+    early = hidden.before is not None and bool((release.starts[:1] < hidden.before).any())
+    return early or bool(hidden.turn_ids and len(release.rows_of(hidden.turn_ids)))
 
 
 def _rows_of_day(
@@ -157,7 +163,7 @@ def _order(release: ChatItems | None, rows: list[int], day: DayItems | None, hid
     if release and hidden.before is not None:
         kept[: np.searchsorted(release.starts, hidden.before)] = False
     if release and hidden.turn_ids:
-        kept[[row for row, name in enumerate(release.chunk_ids) if name.rpartition("#")[0] in hidden.turn_ids]] = False
+        kept[release.rows_of(hidden.turn_ids)] = False
     if day and rows:
         before = _positions(release, day, rows) if release else np.zeros(len(rows), np.int64)
         order = np.insert(order, before, np.array(rows, np.int32) + first)

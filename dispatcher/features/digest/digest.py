@@ -57,7 +57,7 @@ def digest_text(
     """The digest of a morning; None if there is nothing to say. StoreUnavailable or StorageError if it cannot be made now.
 
     `last` is the day of the digest before: what is newly remembered, or has become overdue, since that one is in this one.
-    `chosen`: the chat's language (an ISO code); None for that of the answers.
+    `chosen`: the chat's language (an ISO code); None for that of the answers, else of the goals and of what is new.
     """
     settings, zone = day.settings, day.settings.timezone
     yesterday = today - timedelta(1)
@@ -68,7 +68,8 @@ def digest_text(
     since_day = last if last and last < today else yesterday
     since = report_due(settings, max(since_day, today - timedelta(MOST_DAYS)))
     goals, new = _due(memories, since, end_of_day(today + timedelta(1), zone)), _new(memories, since)
-    with speaking(chosen or language_of_answers(turns)):
+    words = " ".join(one.text for one in (*goals, *new))
+    with speaking(chosen or language_of_answers(turns, words)):
         parts = [
             _part(tr("Yesterday, {date}:").format(date=long_date_with_weekday(yesterday)), _yesterday(turns, zone)),
             _part(tr("Due:"), [_goal(one, now, zone) for one in goals], GOALS),

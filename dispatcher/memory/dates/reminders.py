@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
+from shared.ranking.question import query_words
 from shared.text.dates.calendar_days import end_of_day, instant
 from shared.text.format import one_line, shorten
 from shared.text.translations import tr
 from shared.text.translations.dates import day_shown
+from shared.text.words.function_words import language_of
 from shared.turns.records import Turn
 
 #: The morning of a goal's day, and its evening.
@@ -51,8 +53,9 @@ def reminder_text(text: str, deadline: float, now: float, zone: ZoneInfo) -> str
     return said.format(text=shorten(one_line(text), QUOTED), when=day_shown(deadline, now, zone))
 
 
-def language_of_answers(recent: Sequence[Turn]) -> str | None:
-    """The language of our own words in most answers to these questions: that of the senders' Telegram, or what the chat had chosen; None: English."""
+def language_of_answers(recent: Sequence[Turn], words: str) -> str | None:
+    """The language of our own words in most answers to these questions: that of the senders' Telegram, or what the chat had chosen. Without a
+    question that of these words of the chat. None: English."""
     known = [turn.extra.get("language") for turn in recent if turn.role == "user"]
-    found = max(known, key=known.count, default=None)
+    found = max(known, key=known.count) if known else language_of(query_words(words))
     return found if isinstance(found, str) else None

@@ -95,6 +95,8 @@ def test_goals_that_are_due_and_what_is_remembered_since_yesterdays_digest(day: 
     ]
     assert lines_of(text, "New in my memory:") == ["• Ann lives in Lisbon", "• prefers short answers"]
     assert lines_of(text, YESTERDAY) == []
+    add("77", MemoryType.GOAL, "den Zahnarzt anrufen", now=old, deadline=at("2026-11-21T17:00"))
+    assert (text_of(day, chat="77") or "").startswith("Fällig:"), "nothing was said: the goal's own language"
 
 
 def test_nothing_forgotten_is_in_it(day: DayMemory) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher.memory.dates.coming_times import read_coming
-from dispatcher.memory.dates.reminders import EARLIEST_SECONDS, reminder_text, reminder_time
+from dispatcher.memory.dates.reminders import EARLIEST_SECONDS, language_of_answers, reminder_text, reminder_time
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import Memory, MemoryType
 from dispatcher.queue.consolidation import Consolidator
@@ -96,6 +96,24 @@ def test_a_reminder_is_in_the_language_that_is_spoken(language: str, said: str) 
     with speaking(language):
         assert reminder_text("Zahnarzt", due, at("2026-12-02T18:00"), BERLIN) == said
         assert "15:00" in reminder_text("Zahnarzt", due, at("2026-12-03T16:00"), BERLIN)
+
+
+@pytest.mark.parametrize(
+    ("text", "answers", "language"),
+    [
+        ("call the dentist", ["de", "de", None], "de"),
+        ("den Zahnarzt anrufen", [None], None),
+        ("call the dentist", [], "en"),
+        ("позвонить зубному", [], "ru"),
+        ("appeler le dentiste", [], "fr"),
+        ("den Zahnarzt anrufen", [], "de"),
+    ],
+)
+def test_the_language_is_that_of_the_answers_else_of_the_goal(
+    text: str, answers: list[str | None], language: str | None
+) -> None:
+    asked = [Turn("q", "user", CHAT, "hi", 0.0, extra={"language": one} if one else {}) for one in answers]
+    assert language_of_answers(asked, text) == language
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from shared.search.merge import merge
 from shared.search.types import HiddenTurns
 from shared.turns.records import Turn
 from tests.support.day.day_recall import HOUR, NOON, QUESTIONS, Index, holding, ids, said, same, turn, vector_of
@@ -118,6 +119,12 @@ def test_hidden_turns_are_in_no_hit_no_question_and_no_repetition() -> None:
                 found = side.hits("morning", side.day(new), hidden=HiddenTurns(frozenset({gone})))
                 (one,) = [hit for hit in found if "ood morning" in hit.chunk.text]
                 assert (one.chunk.turn_ids, one.also) == ((left,), ())
+            assert side.sources.lexical
+            items = side.sources.lexical.items("9912")
+            assert items
+            assert items.rows_of(frozenset({"g1:user"})) is items.rows_of(frozenset({"g1:user"})), "looked up once"
+            elsewhere = HiddenTurns(frozenset({"nowhere:user"}), items.starts[0])
+            assert merge("9912", items, None, elsewhere, lambda *_: ()).features is items.features
 
 
 @pytest.mark.parametrize("k", [1, 3, 50])
