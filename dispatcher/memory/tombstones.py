@@ -180,6 +180,7 @@ class ErasedEntries:
 
 def hidden_by(tombstones: Sequence[Tombstone]) -> HiddenTurns:
     """What these tombstones say is forgotten."""
-    ids = frozenset(turn_id for tombstone in tombstones for turn_id in tombstone.named)
+    named = [tombstone.named for tombstone in tombstones if tombstone.named]
+    ids = named[0] if len(named) == 1 else frozenset[str]().union(*named)  # that of an undone import may name very many
     times = [one.created_at if one.before is None else one.before for one in tombstones if one.turn_ids is None]
     return HiddenTurns(ids, max(times, default=None))

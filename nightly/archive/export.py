@@ -175,7 +175,9 @@ class _Export:
                 self._add("texts", line, rest)
         elif kind == "erased":
             self._add("erased", line, rest)
-        else:
+        elif (
+            kind != "event"
+        ):  # memories are exported by hmem export, and all events come back with a copy of the archive
             self._take_record(RawRecord.from_json(line), lines, rest)
 
     def _add(self, name: str, line: dict[str, Any], rest: _Rest) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
 from zoneinfo import ZoneInfo
@@ -21,6 +21,7 @@ from nightly.archive.incoming.reading import in_batches, read_records, turn_keys
 from nightly.archive.incoming.tombstones import imported, judge
 from nightly.archive.segments import RawRecord, parse_turn
 from nightly.imports.candidates import ReadCandidate, Wanted, files_of
+from nightly.imports.containers.opening import printable
 from nightly.imports.formats import Source, format_named
 from nightly.imports.import_filter import ImportCounts, ImportVerdict
 from nightly.imports.staging import StagedImport, Staging, adopt, classify_by_file, open_filter, stage, staged_files
@@ -96,26 +97,25 @@ class ImportFindings:
 
 @dataclass
 class ConversationPreview:
-    """What a conversation would bring, as a person recognises it: how many turns, the first and the last."""
+    """What a conversation would bring, as a person recognises it: how many turns, the first and the last (time, speaker, first words)."""
 
-    first: Turn
-    last: Turn
+    chat_id: str
+    title: str
+    said: list[tuple[float, str, str]] = field(default_factory=list)
     turns: int = 0
 
     def add(self, turn: Turn) -> None:
         self.turns += 1
-        self.first = min(self.first, turn, key=attrgetter("timestamp"))
-        self.last = max(turn, self.last, key=attrgetter("timestamp"))
+        speaker, words = (printable(one_line(text)) for text in (turn.name or turn.role, turn.content))
+        said = sorted(
+            [*self.said, (turn.timestamp, shorten(speaker, SHOWN_CHARACTERS), shorten(words, SHOWN_CHARACTERS))],
+            key=itemgetter(0),
+        )
+        self.said = [*said[:1], *said[1:][-1:]]
 
     def to_json(self) -> dict[str, Any]:
-        about: dict[str, Any] = {"chat_id": self.first.chat_id, "title": self.first.title, "turns": self.turns}
-        for which, turn in (("first", self.first), ("last", self.last)):
-            about[which] = {
-                "at": turn.timestamp,
-                "speaker": turn.name or turn.role,
-                "text": shorten(one_line(turn.content), SHOWN_CHARACTERS),
-            }
-        return about
+        said = [{"at": at, "speaker": speaker, "text": words} for at, speaker, words in self.said]
+        return {"chat_id": self.chat_id, "title": printable(one_line(self.title)), "turns": self.turns, "said": said}
 
 
 def wanted_of(since: str | None, until: str | None, chat: str | None, zone: ZoneInfo) -> Wanted:
@@ -199,7 +199,8 @@ def plan(settings: Settings, request: Request, reporter: Reporter) -> dict[str, 
         if staged is not None:
             with recomputed(settings, reporter) as catalog:
                 for turn in _new_turns(settings, staged, folder, catalog, tally):
-                    conversations.setdefault((turn.chat_id, turn.title), ConversationPreview(turn, turn)).add(turn)
+                    about = turn.chat_id, turn.title
+                    conversations.setdefault(about, ConversationPreview(*about)).add(turn)
                 covered = covered_by(settings, staged, catalog)
     shown = [one.to_json() for one in conversations.values()]
     report = {"source": request.source, **findings.to_json(), **tally.to_json()}
@@ -305,7 +306,7 @@ def conversation_lines(conversations: list[dict[str, Any]], zone: ZoneInfo) -> l
     text = []
     for one in conversations[:SHOWN_CONVERSATIONS]:
         text.append(f"  {one['title'] or 'without a title'}: {one['turns']} turns")
-        for said in (one["first"], one["last"])[: one["turns"]]:
+        for said in one["said"]:
             text.append(f"    {date_text(said['at'], zone)}  {said['speaker']}: {said['text']}")
     if (more := len(conversations) - SHOWN_CONVERSATIONS) > 0:
         text.append(f"  and {more} more conversations; --json lists all")

@@ -225,6 +225,10 @@ def turns(
     only_in: Annotated[
         str | None, typer.Option(metavar="IMPORT", help="Only what this import has brought, and no other.")
     ] = None,
+    undone: Annotated[
+        list[str] | None,
+        typer.Option(help="With --only-in: this import's event, as --imports names it, is on its way out."),
+    ] = None,
 ) -> None:
     """Print every turn in the archive as JSON lines: every version, hidden turns included; and the words of every event."""
     from nightly.archive.catalog import archived_turns
@@ -239,9 +243,10 @@ def turns(
         read = directory / "archive" if copy is None else archive_of(copy)
         found = (event.to_json() for event in last_events(read) if not chat or event.chat_id in chat)
     elif imports:
-        found = (dumps(batch.to_json()) for batch in batches.archived_batches(directory / "archive"))
+        last = {batch.event_turn: batch.to_json() for batch in batches.archived_batches(directory / "archive")}
+        found = (dumps(one) for one in last.values())
     else:
-        ids = only_in and batches.only_in(only_in, batches.archived_batches(directory / "archive"))
+        ids = only_in and batches.only_in(only_in, directory / "archive", undone or ())
         found = (dumps(turn) for turn in archived_turns(directory, chat or (), ids))
     sys.stdout.buffer.writelines(line + b"\n" for line in found)
 

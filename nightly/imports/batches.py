@@ -1,7 +1,8 @@
 """Batches: what each import has brought into a chat is an event in the archive, so that the import can be shown and undone.
 
 The state of such an event: {"batch", "source", "files", "created", "brought": [turn id, …]}. `brought` are the turns that were new, and those that an
-earlier import had brought as well: undoing one of the two leaves them. What the bot has recorded itself is in none.
+earlier import had brought as well: undoing one of the two leaves them. What the bot has recorded itself is in none. They may be many, so one event
+is read at a time.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nightly.archive.incoming.events import last_events
-from nightly.archive.segments import RawRecord
+from nightly.archive.segments import RawRecord, Segment, event_of
 from nightly.imports.candidates import Candidate, made_up_id
 from nightly.imports.import_filter import ImportVerdict
 from shared.errors import InvalidInput
+from shared.system.archive_folder import archive_files
 from shared.turns.events import Event, EventChange, EventKind, turn_id_of
 
 #: Digits of the hash of a staged import by which people name it, and of a chat's id.
@@ -26,15 +27,27 @@ NAME_DIGITS = 12
 
 @dataclass(frozen=True)
 class Batch:
-    """What one import has brought into one chat. `at`: POSIX seconds."""
+    """What one import has brought into one chat. `event_turn`: by which a tombstone names the event; `at`: POSIX seconds."""
 
     name: str
-    event_turn: str  # by which a tombstone names the event
+    event_turn: str
     chat_id: str
     at: float
     source: str
     files: tuple[str, ...]
     brought: frozenset[str]
+
+    @classmethod
+    def of(cls, event: Event) -> Batch | None:
+        """None for an event of another kind, or one that no night has written like this."""
+        state: dict[str, Any] = event.state or {}
+        texts, lists = ([state.get(one) for one in names] for names in (("batch", "source"), ("files", "brought")))
+        words = [*texts, *(one for some in lists if isinstance(some, list) for one in some)]
+        listed = all(isinstance(some, list) for some in lists)
+        if event.kind is not EventKind.IMPORT or not listed or not all(isinstance(one, str) for one in words):
+            return None
+        name, source, files, brought = (state[one] for one in ("batch", "source", "files", "brought"))
+        return cls(name, event.turn_id, event.chat_id, event.began_at, source, tuple(files), frozenset(brought))
 
     def to_json(self) -> dict[str, Any]:
         """Without ids of turns: their number."""
@@ -49,26 +62,28 @@ class Batch:
         }
 
 
-def archived_batches(archive_dir: Path, undone: Collection[str] = ()) -> list[Batch]:
+def archived_batches(archive_dir: Path, undone: Collection[str] = ()) -> Iterator[Batch]:
     """All of an archive, oldest first. `undone`: those that a tombstone names on its way there. ArchiveDamaged names a segment that fails."""
-    found = []
-    for event in last_events(archive_dir):
-        if event.kind is EventKind.IMPORT and event.state and event.turn_id not in undone:
-            state = event.state
-            files, brought = tuple(state["files"]), frozenset(state["brought"])
-            found.append(
-                Batch(state["batch"], event.turn_id, event.chat_id, event.began_at, state["source"], files, brought)
-            )
-    return found
+    for _, name in archive_files(archive_dir):
+        for line in Segment(archive_dir / name):
+            batch = Batch.of(event_of(line)) if line["kind"] == "event" else None
+            if batch is not None and batch.event_turn not in undone:
+                yield batch
 
 
-def only_in(name: str, batches: Collection[Batch]) -> frozenset[str]:
-    """The turns that only this batch has brought, and its events; InvalidInput if there is no such batch."""
-    mine = [one for one in batches if one.name == name]
-    if not mine:
+def only_in(name: str, archive_dir: Path, undone: Collection[str]) -> set[str]:
+    """The turns that only this import has brought, and its events; InvalidInput if there is no such import."""
+    mine, events = set[str](), set[str]()
+    for one in archived_batches(archive_dir, undone):
+        if one.name == name:
+            mine |= one.brought
+            events.add(one.event_turn)
+    if not events:
         raise InvalidInput(f"There is no import {name}. hmem import --list shows all.")
-    others = frozenset[str]().union(*(one.brought for one in batches if one.name != name))
-    return frozenset[str]().union(*(one.brought for one in mine)) - others | {one.event_turn for one in mine}
+    for one in archived_batches(archive_dir, undone):
+        if one.name != name:
+            mine -= one.brought
+    return mine | events
 
 
 class BatchCollector:
@@ -76,8 +91,10 @@ class BatchCollector:
 
     def __init__(self, archive_dir: Path, undone: Collection[str]) -> None:
         self._undone = undone
-        self._archived = archived_batches(archive_dir, undone)
-        self._imported = set[str]().union(*(one.brought for one in self._archived))
+        self._imported, self._numbers = set[str](), dict[str, int]()
+        for one in archived_batches(archive_dir, undone):
+            self._imported |= one.brought
+            self._numbers[one.event_turn] = len(one.brought)
         self._brought: dict[str, dict[str, None]] = {}
 
     def add(self, candidate: Candidate, verdict: ImportVerdict) -> None:
@@ -93,7 +110,7 @@ class BatchCollector:
             own = f"{name}-{hashlib.sha256(chat_id.encode('utf-8', 'surrogatepass')).hexdigest()[:NAME_DIGITS]}"
             while turn_id_of(own) in self._undone:  # it was undone and comes again
                 own = made_up_id("again", own)
-            if any(one.event_turn == turn_id_of(own) and one.brought == brought.keys() for one in self._archived):
+            if self._numbers.get(turn_id_of(own)) == len(brought):
                 continue  # the same import once more
             state = {"batch": name, "source": source, "files": [*files], "created": now, "brought": [*brought]}
             event = Event(EventKind.IMPORT, own, chat_id, EventChange.MADE, now, state)

@@ -46,6 +46,8 @@ class Candidate:
     text: WrittenText | None = None
     #: Its archive could not accept it as a turn, perhaps because the turn belongs to another chat; so it must not come before that turn.
     quarantined: bool = False
+    #: Its import was undone, and it comes again under another id (only while imports are compared).
+    again: bool = False
 
     @cached_property
     def turn(self) -> Turn | None:
@@ -101,7 +103,7 @@ def come_again(candidate: Candidate, undone: Collection[str]) -> Candidate:
         extra[ANSWERS] = _unused(asked, "user", undone)
     turn = replace(turn, task_id=_unused(turn.task_id, turn.role, undone), extra=extra)
     record = RawRecord(keys.turn(turn.task_id, turn.role).encode(), "string", turn.to_json())
-    return replace(candidate, record=record)
+    return replace(candidate, record=record, again=True)
 
 
 def _unused(task_id: str, role: str, undone: Collection[str]) -> str:

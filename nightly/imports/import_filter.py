@@ -82,7 +82,7 @@ class ImportFilter:
         self._recorded = Recorded(catalog, reader, self._seen)
         self._tombstones: dict[str, list[Tombstone]] = {}
         self._known_tombstones = set(catalog.tombstones)
-        self.undone = set[str]()  # what the tombstones of undone imports name
+        self.undone = self._recorded.undone  # what the tombstones of undone imports name, and no other
         self._file = 0
 
     def close(self) -> None:
@@ -97,6 +97,7 @@ class ImportFilter:
                 self.undone |= tombstone.named
             elif tombstone.erase:
                 self._seen.add_erased(tombstone)
+        self.undone.difference_update(*(one.named for one in known.values() if not one.undo))  # forgotten is forgotten
         for record in exported:
             self._seen.add_hash(record)
             with suppress(RecordRefused):
@@ -166,7 +167,7 @@ class ImportFilter:
         if candidate.by_words and (twin := self._recorded.twin(turn, self._file)):
             self._seen.spend(twin)
             return ImportVerdict.KNOWN
-        if not candidate.verbatim and self._is_near_erased(turn):
+        if not (candidate.verbatim or candidate.again) and self._is_near_erased(turn):
             return ImportVerdict.FORGOTTEN
         self._remember(turn, record, self._file)
         return ImportVerdict.NEW

@@ -143,6 +143,7 @@ class Recorded:
         self._catalog, self._seen = catalog, seen
         self._reader = reader
         self._archived = lru_cache(maxsize=8192)(self._letters_in_archive)
+        self.undone = set[str]()  # turns that are on their way out, and no twins
 
     def twin(self, turn: Turn, file: int) -> str | None:
         """The id of a recorded turn with these words, except those in the same `file`; with equal words (not parts) each turn matches once: a spent
@@ -162,7 +163,7 @@ class Recorded:
         """Turn ids of its chat and role within NEAR_SECONDS, the nearest first."""
         span = (turn.chat_id, turn.timestamp - NEAR_SECONDS, turn.timestamp + NEAR_SECONDS)
         archived = (row for row in self._catalog.near(*span) if self._seen.turn(row[1]) is None)
-        return nearest(turn, [*archived, *self._seen.near(*span)])
+        return [one for one in nearest(turn, [*archived, *self._seen.near(*span)]) if one not in self.undone]
 
     def _letters_in_archive(self, turn_id: str, chat_id: str) -> str:
         place = self._catalog.place_of(turn_id)

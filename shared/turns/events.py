@@ -124,9 +124,17 @@ def is_event(key: bytes) -> bool:
     return key.startswith(keys.EVENT_PREFIX.encode())
 
 
+#: How the id begins under which a tombstone names an event. No turn has it: no task id begins like this.
+_EVENT_TURN = "event-"
+
+
 def turn_id_of(event_id: str) -> str:
-    """The id under which a tombstone names an event. No turn has it: no task id begins like this."""
-    return f"event-{event_id}:user"
+    """The id under which a tombstone names an event."""
+    return f"{_EVENT_TURN}{event_id}:user"
+
+
+def is_event_turn(turn_id: str) -> bool:
+    return turn_id.startswith(_EVENT_TURN)
 
 
 def _strings(value: object) -> list[str]:

@@ -80,8 +80,8 @@ def asked_text(text: str) -> str:
 
 
 def erasing(name: str, chat_id: str, at: float, times: Mapping[str, float | None], *, undo: bool = False) -> Tombstone:
-    """For the turns of a chat with these ids; of some it is known when they were said."""
-    said_at = {turn_id: said for turn_id, said in times.items() if said is not None}
+    """For the turns of a chat with these ids; of some it is known when they were said. `undo`: of an import, which may come again."""
+    said_at = {} if undo else {turn_id: said for turn_id, said in times.items() if said is not None}
     return Tombstone(name, chat_id, at, turn_ids=frozenset(times), erase=True, said_at=said_at, undo=undo)
 
 

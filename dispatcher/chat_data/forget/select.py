@@ -26,6 +26,7 @@ from dispatcher.chat_data.forget.layers.tasks import Running, TasksLayer
 from dispatcher.chat_data.forget.request import ForgetRequest, Scope, erasing
 from dispatcher.memory.store.memories import Memory
 from dispatcher.memory.store.schedules import Schedule
+from dispatcher.memory.tombstones import Forgotten
 from dispatcher.releases.night_command import NightCommandFailed, archive_is_here, read_lines
 from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, HmemError, InvalidInput
@@ -33,7 +34,7 @@ from shared.release.chats import ChatTable
 from shared.release.manifest import LEXICAL, NOTES, current_release
 from shared.search.lexical import LexicalIndex
 from shared.turns.chunk import Chunk
-from shared.turns.events import turn_id_of
+from shared.turns.events import is_event_turn, turn_id_of
 from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn, loads_object
 from shared.wire import keys
 
@@ -161,9 +162,11 @@ def _archived(settings: Settings, asked: ForgetRequest) -> Iterator[Known]:
     """Read by the night's command, because only the night reads the archive."""
     if not archive_is_here(settings):
         return
-    wanted = {"chat": asked.chat_id, "only-in": asked.batch}
+    wanted = [("chat", asked.chat_id), ("only-in", asked.batch)]
+    if asked.batch:
+        wanted += [("undone", one) for one in undone_imports(settings)]
     try:
-        for line in read_lines(settings, "turns", *(f"--{name}={value}" for name, value in wanted.items() if value)):
+        for line in read_lines(settings, "turns", *(f"--{name}={value}" for name, value in wanted if value)):
             turn = loads_object(line)
             place, files = EVENTS if turn.get("event") else ARCHIVE, turn.get("kept", ())
             said = (turn["chat_id"], (turn["turn_id"],), turn["timestamp"], turn["words"])
@@ -171,6 +174,12 @@ def _archived(settings: Settings, asked: ForgetRequest) -> Iterator[Known]:
             yield Known(*said, None, place, turn.get("title", ""), kept)
     except NightCommandFailed as failed:
         raise ArchiveDamaged(f"The archive cannot be read, so nothing was forgotten: {failed.message}") from failed
+
+
+def undone_imports(settings: Settings) -> set[str]:
+    """The events of imports that are undone, as their tombstones name them."""
+    stones = Forgotten(settings.hmem_state_dir).all()
+    return {one for stone in stones if stone.undo for one in stone.named if is_event_turn(one)}
 
 
 def released_chunks(settings: Settings, chat_id: str | None = None) -> Iterator[Chunk]:

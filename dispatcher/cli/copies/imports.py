@@ -52,7 +52,7 @@ def import_(
     _refuse_elsewhere(settings)
     if list_:
         _list(settings, json=json)
-    elif undo:
+    elif undo is not None:
         _undo(settings, undo, yes=yes, json=json)
     else:
         given = {"chat": chat and given_chat(chat), "bot": bot, "only": only, "dates": dates}
@@ -79,7 +79,7 @@ def _bring_in(settings: Settings, arguments: list[str], *, dry_run: bool, yes: b
             typer.echo(run_night(settings, "backfill", *arguments, "--dry-run", *as_json), nl=False)
         if dry_run:
             return
-        if not (yes or (sys.stdin.isatty() and typer.confirm("Import this?"))):
+        if not (yes or (not json and sys.stdin.isatty() and typer.confirm("Import this?"))):
             typer.echo("Nothing was imported. Run it again with --yes.", err=True)
             return
         typer.echo(run_night(settings, "backfill", *arguments, *as_json), nl=False)
@@ -89,12 +89,12 @@ def _bring_in(settings: Settings, arguments: list[str], *, dry_run: bool, yes: b
 
 def imports(settings: Settings) -> list[dict[str, Any]]:
     """What each import has brought into each chat, oldest first, without those that are undone but still in the archive."""
-    from dispatcher.memory.tombstones import Forgotten
+    from dispatcher.chat_data.forget.select import undone_imports
     from dispatcher.releases.night_command import archive_is_here, read_lines
 
     if not archive_is_here(settings):
         return []
-    undone = {turn_id for one in Forgotten(settings.hmem_state_dir).all() for turn_id in one.named}
+    undone = undone_imports(settings)
     found = map(orjson.loads, read_lines(settings, "turns", "--imports"))
     return [one for one in found if one.pop("event") not in undone]
 

@@ -8,7 +8,7 @@ from typing import cast
 from redis import Redis
 
 from nightly.archive.segments import RawRecord
-from shared.turns.events import is_event
+from shared.turns.events import EventKind, is_event
 from shared.wire import keys
 
 #: The files of the export step.
@@ -23,8 +23,9 @@ def turn_keys(client: Redis) -> list[bytes]:
 
 
 def event_keys(client: Redis) -> list[bytes]:
-    """The keys of all events, sorted."""
-    return sorted({cast(bytes, key) for key in client.scan_iter(match=f"{keys.EVENT_PREFIX}*", count=5000)})
+    """The keys of all events, sorted. Those of imports are a night's own and never in Redis: what another program writes there is left."""
+    found = {cast(bytes, key) for key in client.scan_iter(match=f"{keys.EVENT_PREFIX}*", count=5000)}
+    return sorted(key for key in found if not key.startswith(keys.event(EventKind.IMPORT, "").encode()))
 
 
 def in_batches(names: list[bytes]) -> list[list[bytes]]:

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from shared.errors import InvalidInput
+from nightly.imports.batches import Batch
+from shared.errors import ForgetIncomplete, InvalidInput
+from shared.turns.events import Event
 from tests.nightly.imports.exports.builders import NOON, gpt_conversation, gpt_node, written, zipped
 from tests.support.world import World
 
@@ -109,3 +111,42 @@ def test_the_preview_says_what_it_is_and_shows_the_first_and_last_words(light: W
 def test_it_wants_one_thing(light: World, given: tuple[str, ...]) -> None:
     done = light.command("hmem", "import", *given, check=False)
     assert "Name the files to import, or give --list or --undo IMPORT alone." in done.stderr
+
+
+def test_what_was_forgotten_stays_forgotten_when_its_import_is_undone_and_comes_again(light: World) -> None:
+    path = export(light, "export.zip", "what stands at the pond?", "A heron.", "thanks", "You are welcome.")
+    assert bring(light, path)["new"] == 4
+    found = json.loads(light.command("hmem", "history", CHAT, "--json").stdout)["turns"]
+    (heron,) = [turn["turn_id"] for turn in found if turn["text"] == "A heron."]
+    light.command("hmem", "forget", "--turn", heron, "--yes")
+    (batch,) = listed(light)
+    light.command("hmem", "import", "--undo", batch["import"], "--yes")
+    report = bring(light, path)
+    assert (report["new"], report["forgotten"]) == (3, 1)
+    assert not archive_has(light, "heron")
+
+
+def test_two_undone_before_a_night_take_out_what_both_have(light: World) -> None:
+    """The nights that the undoing runs fail; the next one does both."""
+    small = export(light, "small.zip", "what stands at the pond?", "A heron.")
+    large = export(light, "large.zip", "what stands at the pond?", "A heron.", "since when?", "Since noon.")
+    bring(light, small)
+    bring(light, large)
+    first, second = listed(light)
+    for batch in (second, first):
+        done = light.command(
+            "hmem", "import", "--undo", batch["import"], "--yes", HMEM_CRASH_AT="export:after-commit", check=False
+        )
+        assert done.returncode == ForgetIncomplete.exit_code, done.stderr
+    assert listed(light) == []
+    light.night()
+    assert not archive_has(light, "heron")
+
+
+def test_what_another_program_writes_of_imports_stops_none(light: World) -> None:
+    state = {"kind": "import", "id": "x1", "chat_id": CHAT, "what": "made", "at": NOON, "state": {"a": 1}}
+    light.redis.set("hcli:mem:event:import:x1", json.dumps(state))
+    light.night()
+    bring(light, export(light, "export.zip", "what stands at the pond?", "A heron."))
+    assert [one["files"] for one in listed(light)] == [["export.zip"]]
+    assert Batch.of(Event.parse(b"hcli:mem:event:import:x1", json.dumps(state).encode())) is None
