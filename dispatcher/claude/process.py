@@ -99,7 +99,16 @@ class _Child:
         self._patience: asyncio.TimerHandle | None = None
 
     async def begin(self, start: Callable[[], subprocess.Popen[bytes]]) -> None:
-        self.process = await asyncio.to_thread(start)
+        """A program whose start could not be waited for, or whose pipes could not be read, is killed as soon as it is there."""
+        started = self._loop.run_in_executor(None, start)
+        try:
+            self.process = await asyncio.shield(started)
+            await self._connect()
+        except BaseException:
+            started.add_done_callback(_kill)
+            raise
+
+    async def _connect(self) -> None:
         Thread(target=self._wait, daemon=True).start()
         self._stdin, _ = await self._loop.connect_write_pipe(asyncio.BaseProtocol, self.process.stdin)
         self._pipes: list[asyncio.BaseTransport] = [self._stdin]
@@ -175,6 +184,12 @@ class _Child:
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
+
+
+def _kill(started: asyncio.Future[subprocess.Popen[bytes]]) -> None:
+    if not started.cancelled() and started.exception() is None:
+        with started.result() as process, suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 class _Reader(asyncio.Protocol):

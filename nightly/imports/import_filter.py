@@ -93,7 +93,7 @@ class ImportFilter:
         known = {one.tombstone_id: one for one in (*tombstones, *self._catalog.tombstones.values())}
         for tombstone in known.values():
             self._tombstones.setdefault(tombstone.chat_id, []).append(tombstone)
-            if tombstone.undo:
+            if tombstone.undo and tombstone.erase:
                 self.undone |= tombstone.named
             elif tombstone.erase:
                 self._seen.add_erased(tombstone)

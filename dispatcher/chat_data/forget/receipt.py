@@ -70,7 +70,8 @@ def _archive(night: NightPart) -> str:
 def preview_text(shown: dict[str, Any], zone: ZoneInfo) -> str:
     """For people."""
     span = f", from {time_text(shown['first'], zone)} to {zoned_text(shown['last'], zone)}" if shown["turns"] else ""
-    lines = [f"To be forgotten: {shown['turns']} turns of chat {', '.join(shown['chats']) or '(none)'}{span}"]
+    what = "To be taken out" if shown["asked"]["kind"] == "import" else "To be forgotten"
+    lines = [f"{what}: {shown['turns']} turns of chat {', '.join(shown['chats']) or '(none)'}{span}"]
     if not shown["turns"] and shown["asked"]["kind"] == "chat":
         lines.append(
             "  This host knows no turn of it. It stays forgotten: imports will skip everything that is dated before now."
@@ -195,7 +196,9 @@ def what_stays(
                 "run CHECKPOINT and SELECT pg_switch_wal(), and remove archived logs and dumps from before now",
             )
         )
-    stays += _always_out_of_reach()
+    stays += _always_out_of_reach()[
+        : 1 if kind == "import" else None
+    ]  # of an import just the owner's copies: it may come again
     if kind == "matching":
         stays.append(_stays("your shell's history", "the text was typed there", "remove the line (history -d)"))
     return stays
@@ -237,14 +240,19 @@ def _stays(what: str, why: str, do: str) -> dict[str, str]:
 
 def receipt_text(record: dict[str, Any], zone: Any) -> str:
     """For people."""
-    lines = [f"Forgetting {record['id']}, {zoned_text(record['finished_at'], zone)}: " + _verdict(record)]
+    what = "Undoing an import" if record["asked"]["kind"] == "import" else "Forgetting"
+    lines = [f"{what} {record['id']}, {zoned_text(record['finished_at'], zone)}: " + _verdict(record)]
     lines += [f"  {layer:34} {_counts(counts)}" for layer, counts in sorted(record["layers"].items())]
     scan = record["scan"]
-    lines.append(
-        f"  searched {scan['files']} files and values ({scan['bytes']:,} bytes) for {scan['needles']} pieces of text; "
-        f"{scan['also_said_elsewhere']} more pieces also occur in remaining texts"
-    )
-    if not scan["needles"]:
+    undone = record["asked"]["kind"] == "import"
+    if undone:
+        lines.append("  its words were not searched for: they may be known from elsewhere")
+    else:
+        lines.append(
+            f"  searched {scan['files']} files and values ({scan['bytes']:,} bytes) for {scan['needles']} pieces of text; "
+            f"{scan['also_said_elsewhere']} more pieces also occur in remaining texts"
+        )
+    if not scan["needles"] and not undone:
         lines.append("  every piece also occurs in remaining texts, so the search proves nothing here")
     lines += [f"  still found: {one['place']} ({one['hits']})" for one in scan["found"]]
     lines += [f"  could not be read: {place}" for place in scan["unreadable"]]

@@ -140,6 +140,9 @@ class Selector:
         return {raw.decode("utf-8", "replace") for raw in client.lrange(keys.pending(chat_id), 0, -1)}
 
     def _known(self, asked: ForgetRequest) -> Iterator[Known]:
+        if asked.kind == "import":  # the archive says what it brought
+            yield from _archived(self._settings, asked)
+            return
         for key, raw in self._redis.turns():
             with suppress(RecordRefused):
                 yield _of_turn(Turn.parse(key, raw), "redis")
@@ -240,7 +243,7 @@ def _meant(asked: ForgetRequest, one: Known, now: float) -> bool:
     if asked.kind == "turn":
         return not set(one.turn_ids).isdisjoint(asked.turn_ids)
     if asked.kind == "import":
-        return one.place in (ARCHIVE, EVENTS)
+        return True
     return asked.holds(one.text) or asked.holds(one.title)
 
 

@@ -14,7 +14,7 @@ import orjson
 import typer
 
 from dispatcher.cli.arguments import Json, connect, given_chat
-from shared.errors import InvalidInput
+from shared.errors import ArchiveDamaged, InvalidInput
 from shared.system.command import application, print_json, start
 from shared.text.format import zoned_text
 
@@ -88,15 +88,18 @@ def _bring_in(settings: Settings, arguments: list[str], *, dry_run: bool, yes: b
 
 
 def imports(settings: Settings) -> list[dict[str, Any]]:
-    """What each import has brought into each chat, oldest first, without those that are undone but still in the archive."""
+    """What each import has brought into each chat, oldest first. `undone`: it is still in the archive, until a night has taken it out."""
     from dispatcher.chat_data.forget.select import undone_imports
-    from dispatcher.releases.night_command import archive_is_here, read_lines
+    from dispatcher.releases.night_command import NightCommandFailed, archive_is_here, read_lines
 
     if not archive_is_here(settings):
         return []
     undone = undone_imports(settings)
-    found = map(orjson.loads, read_lines(settings, "turns", "--imports"))
-    return [one for one in found if one.pop("event") not in undone]
+    try:
+        found = [orjson.loads(line) for line in read_lines(settings, "turns", "--imports")]
+    except NightCommandFailed as error:
+        raise ArchiveDamaged(f"The archive cannot be read: {error.sentence or error}") from error
+    return [one | {"undone": one.pop("event") in undone} for one in found]
 
 
 def _list(settings: Settings, *, json: bool) -> None:
@@ -107,9 +110,9 @@ def _list(settings: Settings, *, json: bool) -> None:
     for one in found:
         files = ", ".join(one["files"])
         at = zoned_text(one["at"], settings.timezone)
-        typer.echo(
-            f"{one['import']}  {at}  {one['source']}: {one['turns']} turns into chat {one['chat_id']}, from {files}"
-        )
+        state = "; undone, and gone with the next night" if one["undone"] else ""
+        what = f"{one['source']}: {one['turns']} turns into chat {one['chat_id']}, from {files}{state}"
+        typer.echo(f"{one['import']}  {at}  {what}")
     if not found:
         typer.echo("Nothing was imported so far.", err=True)
 
@@ -119,8 +122,11 @@ def _undo(settings: Settings, name: str, *, yes: bool, json: bool) -> None:
     from dispatcher.chat_data.forget.steps import open_context
     from dispatcher.cli.copies.chat_data import begin
 
-    if name not in {one["import"] for one in imports(settings)}:
+    known = [one for one in imports(settings) if one["import"] == name]
+    if not known:
         raise InvalidInput(f"There is no import {name}. hmem import --list shows all.")
+    if all(one["undone"] for one in known):
+        raise InvalidInput(f"The import {name} is undone already. hmem forget --resume finishes it, or the next night.")
     with closing(connect(settings)) as client:
         client.ping()
         with open_context(settings, client, lambda text: typer.echo(text, err=True)) as context:

@@ -56,4 +56,4 @@ def imported(tombstone: Tombstone, settings: Settings) -> Tombstone:
 
 
 def only_hiding(tombstone: Tombstone) -> Tombstone:
-    return replace(tombstone, erase=False, signature=None)
+    return replace(tombstone, erase=False, undo=False, signature=None)

@@ -62,7 +62,8 @@ def test_an_import_is_undone_and_comes_again(light: World) -> None:
     assert "2 turns of chat 9912" in shown.stdout
     assert "It can be imported again." in shown.stdout
     assert history(light) == before, "it asks first"
-    light.command("hmem", "import", "--undo", batch["import"], "--yes")
+    done = light.command("hmem", "import", "--undo", batch["import"], "--yes")
+    assert "its words were not searched for" in done.stdout
     assert history(light) == [("user", "good morning")]
     assert listed(light) == []
     assert not archive_has(light, "heron")
@@ -138,8 +139,11 @@ def test_two_undone_before_a_night_take_out_what_both_have(light: World) -> None
             "hmem", "import", "--undo", batch["import"], "--yes", HMEM_CRASH_AT="export:after-commit", check=False
         )
         assert done.returncode == ForgetIncomplete.exit_code, done.stderr
-    assert listed(light) == []
+    assert [one["undone"] for one in listed(light)] == [True, True]
+    done = light.command("hmem", "import", "--undo", first["import"], "--yes", check=False)
+    assert "is undone already. hmem forget --resume finishes it" in done.stderr
     light.night()
+    assert listed(light) == []
     assert not archive_has(light, "heron")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -170,3 +172,23 @@ def test_what_cannot_be_started_says_so(tmp_path: Path) -> None:
         asyncio.run(attempt(tmp_path))
     with pytest.raises(FileNotFoundError):
         asyncio.run(attempt(tmp_path / "gone"))
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_program_whose_start_is_cancelled_twice_is_ended(tmp_path: Path) -> None:
+    """The second time while its start is still being waited for."""
+
+    def slowly(arguments: list[str], **how: Any) -> subprocess.Popen[bytes]:
+        time.sleep(0.3)
+        return subprocess.Popen(arguments, **how)
+
+    async def cancel() -> None:
+        how: dict[str, Any] = {"directory": tmp_path, "environment": {}, "seconds": 60, "most_bytes": 99}
+        running = asyncio.ensure_future(run(["/bin/sleep", "60"], b"", **how, start=slowly))
+        for _ in range(2):
+            await asyncio.sleep(0.05)
+            running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(cancel())

@@ -117,4 +117,5 @@ def stage(asked: Asked) -> Response:
 
 def undo(asked: Asked) -> Response:
     name = asked.wanted("import", "No import was named. Go back and choose one.")
+    asked.wanted("sure", "Nothing was taken out: the box was not ticked. Go back and tick it.")
     return go_to(f"/jobs/{asked.jobs.day('Undo an import', 'forget', 'import', '--undo', name, '--yes')}")

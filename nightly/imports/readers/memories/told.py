@@ -49,14 +49,14 @@ def _is_of_claude(path: PurePosixPath) -> bool:
 def claude_facts(export: Export, member: Member, facts: ImportedFacts, done: int) -> Iterator[ReadCandidate]:
     """The facts of one such file; RecordRefused if it has none."""
     read = loads_object(b'{"is": %b}' % member.text().encode())["is"]
-    found = dict[str, str]()
+    found = list[tuple[str, str]]()
     for one in read if isinstance(read, list) else [read]:
         told, projects = object_of(one), object_of(object_of(one).get("project_memories"))
         texts = {"": told.get("conversations_memory"), **projects}
-        found |= {where: text for where, text in texts.items() if isinstance(text, str)}
+        found += [(where, text) for where, text in texts.items() if isinstance(text, str)]
     if not found:
         raise RecordRefused("it has no conversations_memory")
-    for where, text in found.items():
+    for where, text in found:
         for piece in pieces(_BOLD_LINE.sub(r"## \1", text)):
             words = ": ".join([*piece.headings, piece.text])
             yield facts.read(where, words, member.modified, done, export.place(member))
