@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from getpass import getuser
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -96,6 +97,10 @@ def backfill(
         files = [Path(form), *(files or [])]
         form, why = format_of(files)
         typer.echo(f"{why} Importing it as {form}.", err=json)
+    if "/" in form:
+        raise InvalidInput(
+            f"There is no {form}, or the user {getuser()}, as whom nights run, may not read it. Check the name, and its rights."
+        )
     every = {
         "since": since, "until": until, "chat": chat,
         "bot": bot, "only": only, "dates": dates, "with-tombstones": with_tombstones, "yes": yes,

@@ -154,3 +154,9 @@ def test_what_another_program_writes_of_imports_stops_none(light: World) -> None
     bring(light, export(light, "export.zip", "what stands at the pond?", "A heron."))
     assert [one["files"] for one in listed(light)] == [["export.zip"]]
     assert Batch.of(Event.parse(b"hcli:mem:event:import:x1", json.dumps(state).encode())) is None
+
+
+def test_a_file_that_is_not_there_is_named(light: World) -> None:
+    done = light.command("hmem", "import", str(light.root / "nowhere.zip"), check=False)
+    assert done.returncode == InvalidInput.exit_code
+    assert f"There is no {light.root}/nowhere.zip, or the user " in done.stderr
