@@ -20,6 +20,7 @@ from redis.exceptions import NoPermissionError
 from dispatcher.health.findings import Check, Finding, Setup, of_error, problem, skipped
 from dispatcher.health.hooks import checks
 from shared.config.settings import Settings
+from shared.errors import SettingsError
 from shared.hooks import features
 from shared.system.command import translate
 from shared.wire.client import asking_once, open_redis
@@ -99,7 +100,12 @@ def examine(settings: Settings, wanted: Callable[[Check], bool] | None = None) -
 
 def connect(settings: Settings) -> Redis:
     """A client that reports an error immediately instead of retrying."""
-    return open_redis(settings.redis_url, asking_once(REDIS_SECONDS))
+    try:
+        return open_redis(settings.redis_url, asking_once(REDIS_SECONDS))
+    except ValueError as error:
+        raise SettingsError(
+            f"REDIS_URL is not a Redis URL ({error}). Write it like redis://127.0.0.1:6379/0."
+        ) from error
 
 
 def carry_out(check: Check, setup: Setup) -> Finding:

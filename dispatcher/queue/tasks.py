@@ -233,12 +233,13 @@ class TaskQueue:
 
     async def edits_of(self, task: Task) -> list[Task]:
         """New texts of a claimed question that wait in the queue, the newest last: they came while it was in flight before, and it was put back."""
-        queued: list[bytes] = await self._run("queued", [keys.TASKS], [0, FARTHEST_EDIT, MOST_TASK_BYTES])
-        found = []
+        looked_at = [0, FARTHEST_EDIT, MOST_TASK_BYTES, task.task_id]
+        queued: list[bytes] = await self._run("queued", [keys.TASKS], looked_at)
+        found = list[Task]()
         for raw in queued:
             with suppress(RecordRefused):
-                found += [Task.parse(raw)] if task.task_id.encode() in raw else []
-        return [one for one in found if one.edited and one.corrects == task.task_id]
+                found.append(Task.parse(raw))
+        return [one for one in found if one.edited and (one.corrects, one.chat_id) == (task.task_id, task.chat_id)]
 
     async def _past_existing(self, script: str, names: list[str], arguments: list[Any], task_id: str) -> int:
         """Run a script that writes a result; an existing one is judged first."""

@@ -103,7 +103,8 @@ class OpenRelease:
 
     def without_vectors(self, why: str) -> None:
         """Never open them: from now on every lookup reports `why`."""
-        replaced, self._made = self._made, NullBackend(why)
+        with self._opening:
+            replaced, self._made = self._made, NullBackend(why)
         if replaced:
             replaced.close()
 

@@ -77,7 +77,9 @@ local function waits(raw, chat)
   if message ~= '' and string.find(tostring(task.task_id), ARGV[11], 1, true) == 1 then return false end
   -- A command (command.py), and nothing that only looks like one: that would be asked again and again.
   local name, text = string.match(message, '^%s*/(%a+)(.*)')
-  if not name or task.forward or task.media or task.scheduled or not string.find(string.gsub(text, '^@[%w_]+', '') .. ' ', '^%s') then return true end
+  if not name or not string.find(string.gsub(text, '^@[%w_]+', '') .. ' ', '^%s') then return true end
+  local files = type(task.media) == 'table' and next(task.media)
+  if type(task.forward) == 'table' or files or task.scheduled == true then return true end
   return not string.find(ARGV[10], ' ' .. string.lower(name) .. ' ', 1, true)
 end
 

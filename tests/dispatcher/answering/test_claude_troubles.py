@@ -232,6 +232,9 @@ def test_a_question_that_waits_is_asked_as_it_was_edited_and_in_the_conversation
     for text in ("What does the oven show?", "What does the radio show?"):
         stage.api.edit(chat, asked, text)
     wait_for(lambda: all_wait(world, 2) and held(world), "question and edit to wait")
+    elsewhere = stage.queued()[-1] | {"task_id": "elsewhere", "chat_id": 5, "message": "What does the fridge show?"}
+    stage.redis.hset("hcli:mem:busy", "5", "another:1")  # so it stays in the queue
+    stage.redis.rpush("hcli:tasks", json.dumps(elsewhere))
     stage.api.say(chat, "/new")
     sees(stage, chat, "I started a new conversation")
     trouble(world)
@@ -320,7 +323,7 @@ def test_what_only_looks_like_a_command_waits_like_any_question(troubled: World)
         time.sleep(1)
         assert (all_wait(troubled, len(tasks)), held(troubled)) == (True, before)
         awaited(troubled, "command")
-        troubled.enqueue("command", "/why@memory_bot", chat_id=1)
+        troubled.enqueue("command", "/why@memory_bot", chat_id=1, forward=None, media=[], scheduled=False)
         wait_for(lambda: troubled.redis.exists("hcli:results:command"), "what is answered at once")
     finally:
         dispatcher.stop(signal.SIGTERM)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
 from shared.ranking.scoring import Question, words_share
 from shared.turns.records import Task, Turn
@@ -57,6 +58,14 @@ def test_memories_alone_can_be_searched_and_forgotten_ones_cannot(light: World) 
     assert [row["kind"] for row in found(light, "Vaillant")] == ["memory"]
     light.command("hmem", "memory", "forget", "9912", "1", check=False)
     assert light.command("hmem", "search", "9912", "Vaillant", check=False).returncode == 24
+
+
+def test_a_question_in_the_chat_finds_a_memory_by_its_words_without_an_embedder(light: World) -> None:
+    with closing(DayMemory(light.settings(memory_tokens=200), nullcontext)) as day:
+        day.open()
+        for number in range(60):
+            day.acting.add(Task(f"k{number}", "9912", ""), f"Fact number {number} of word{number} is kept here", NOW)
+        assert "of word7 is kept" in day.context(PromptRequest("9912", "tell me about word7"), day.settings).facts
 
 
 @pytest.mark.slow

@@ -146,6 +146,7 @@ RUNS = [
     ScriptRun("dispatcher/queue/guard_wait_target", "dispatcher", before=("RPUSH hcli:mem:unmoved task",)),
     ScriptRun("dispatcher/queue/peek_head", "dispatcher owner", (999,), (QUEUED,)),
     ScriptRun("dispatcher/queue/queued", "bot dispatcher owner", (0, -1, 999), (QUEUED, f"RPUSH hcli:tasks {LARGE}")),
+    ScriptRun("dispatcher/queue/queued", "dispatcher", (0, 500, 999, "t1"), (QUEUED,)),
     ScriptRun("dispatcher/queue/remind", "dispatcher", ("message", HOUR)),
     ScriptRun("dispatcher/queue/remind", "dispatcher", ("message", HOUR), ("SET hcli:mem:reminded:r1 1",)),
     ScriptRun("dispatcher/queue/end_forgotten_conversation", "dispatcher", ("entry",),
