@@ -65,6 +65,10 @@ NO_MODEL = later(
     "I cannot listen to recordings: the model {model} of TRANSCRIBE_MODEL cannot be loaded on my server. My owner has to check its name, or download "
     "it. Until then, please write."
 )
+NO_MEMORY = later(
+    "I cannot listen to recordings: the model {model} of TRANSCRIBE_MODEL needs more memory than it may take, half of the dispatcher's MemoryMax. My "
+    "owner has to choose a smaller model, or raise MemoryMax. Until then, please write."
+)
 _ENDINGS = {"audio/ogg": "ogg", "audio/mpeg": "mp3", "audio/mp4": "m4a", "audio/x-m4a": "m4a", "audio/wav": "wav", "audio/x-wav": "wav",
             "audio/flac": "flac", "video/mp4": "mp4", "audio/webm": "webm", "video/webm": "webm"}  # fmt: skip
 
@@ -198,6 +202,9 @@ class LocalWhisper:
         if said.get("error") == "model":
             log.error("the model of TRANSCRIBE_MODEL cannot be loaded", reason=said.get("reason"))
             raise NotRead(tr(NO_MODEL).format(model=self._model))
+        if said.get("error") == "memory":
+            log.error("the model of TRANSCRIBE_MODEL needs more than half of MemoryMax", reason=said.get("reason"))
+            raise NotRead(tr(NO_MEMORY).format(model=self._model))
         if not isinstance(said.get("text"), str):
             log.error("faster-whisper gave no transcript", reason=said.get("reason"))
             raise NotRead(tr(NOT_UNDERSTOOD))

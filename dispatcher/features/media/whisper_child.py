@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import resource
 import sys
 from contextlib import suppress
@@ -22,6 +23,8 @@ from dispatcher.claude.landlock import give_way
 CPU_SECONDS = 400
 #: Least probability of a language that the model has detected.
 SURE = 0.5
+#: How Python, ctranslate2, onnxruntime and the loader say that there was no memory left to take.
+_NO_MEMORY = re.compile(r"MemoryError|bad.alloc|(?:to|cannot) allocate|out of memory", re.IGNORECASE)
 
 
 def main() -> None:
@@ -30,13 +33,13 @@ def main() -> None:
     bound()
     try:
         from faster_whisper import WhisperModel  # type: ignore[import-not-found,unused-ignore]
-    except ImportError as error:
-        _say(error="package", reason=str(error))
+    except (ImportError, MemoryError) as error:
+        _failed("package", error)
         return
     try:
         model = WhisperModel(model_name, device="auto", compute_type="default")
     except Exception as error:  # noqa: BLE001 - a wrong name, no network, a damaged file: each of its libraries has errors of its own
-        _say(error="model", reason=f"{type(error).__name__}: {error}"[:500])
+        _failed("model", error)
         return
     try:
         segments, found = _heard(model, content, named)
@@ -44,7 +47,7 @@ def main() -> None:
             segments, _ = _heard(model, content, likely)
         _say(text=" ".join(segment.text.strip() for segment in segments))
     except Exception as error:  # noqa: BLE001 - what is no recording
-        _say(error="recording", reason=f"{type(error).__name__}: {error}"[:500])
+        _failed("recording", error)
 
 
 def bound() -> None:
@@ -69,6 +72,11 @@ def _heard(model: Any, content: bytes, language: str) -> tuple[Any, Any]:
     """What is said, which is transcribed as it is read, and what is known of the recording."""
     heard: tuple[Any, Any] = model.transcribe(io.BytesIO(content), language=language or None, vad_filter=True)
     return heard
+
+
+def _failed(what: str, error: Exception) -> None:
+    reason = f"{type(error).__name__}: {error}"[:500]
+    _say(error="memory" if _NO_MEMORY.search(reason) else what, reason=reason)
 
 
 def _say(**said: str) -> None:

@@ -99,6 +99,32 @@ def test_a_list_of_chats_makes_no_reader_of_vectors(light: World, opened: Any, m
         assert made == []
 
 
+def test_a_first_lookup_at_the_same_time_does_not_bring_the_reader_back(
+    light: World, opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk(light, boiler="the boiler broke")
+    release, making, made = opened(), threading.Event(), threading.Event()
+
+    def slowly(*_: Any) -> Meaning:
+        making.set()
+        made.wait(60)
+        return Meaning({})
+
+    monkeypatch.setattr("shared.search.recall.backend_of", slowly)
+    threads = [
+        threading.Thread(target=lambda: release.vectors_missing),
+        threading.Thread(target=release.without_vectors, args=("a process died",)),
+    ]
+    for one in threads:
+        one.start()
+        assert making.wait(60)
+    threads[1].join(0.2)
+    made.set()
+    for one in threads:
+        one.join(60)
+    assert release.vectors_missing == "a process died"
+
+
 def test_meaning_finds_what_words_do_not(light: World, opened: Any) -> None:
     talk(light, boiler="the boiler broke", cat="our cat sleeps", dog="a dog barks")
     assert ids(opened(), "feline?") == []

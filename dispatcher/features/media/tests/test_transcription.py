@@ -98,6 +98,28 @@ def test_faster_whisper_without_package_or_model_is_a_sentence(light: World, mon
         assert "/no/such/model" in sentence
 
 
+#: Stands for this Python: runs the child with a model that is too large for its limit.
+_LARGE = """#!{python}
+import sys, types
+sys.path.insert(0, {root!r})
+del sys.argv[1:3]
+sys.modules["faster_whisper"] = types.SimpleNamespace(WhisperModel=lambda *_, **__: bytearray(1 << 30))
+from dispatcher.features.media import whisper_child
+whisper_child.memory_of_unit = lambda: 2 << 30
+whisper_child.main()
+"""
+
+
+def test_a_model_that_is_too_large_for_its_memory_is_a_sentence(
+    light: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(_LARGE.format(python=sys.executable, root=str(REPOSITORY)))
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    assert "choose a smaller model, or raise MemoryMax" in refused(light, transcribe_model="large-v3")
+
+
 #: Stands for this Python: says when it began and ended.
 _SLOW = """#!{python}
 import pathlib, time

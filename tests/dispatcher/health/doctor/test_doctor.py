@@ -9,6 +9,7 @@ from redis import Redis
 
 from dispatcher.health import doctor
 from dispatcher.health.findings import Check, Finding
+from shared.errors import SettingsError
 from tests.support.world import World, sign_of_life
 
 
@@ -44,6 +45,12 @@ def test_the_text_names_mark_fix_and_code(host: World) -> None:
     assert first[0].startswith("✗ settings     RESULT_HMAC_KEY is not set, so hmem run refuses")
     assert first[1].strip().startswith("Set the key that your bot has; openssl rand -hex 32")
     assert first[1].endswith("[10]")
+
+
+def test_an_option_of_redis_url_that_redis_py_refuses_is_a_sentence(host: World) -> None:
+    wrong = host.settings(redis_url="redis://127.0.0.1:6379/0?max_connections=-1")
+    with pytest.raises(SettingsError, match="REDIS_URL is not a Redis URL"):
+        list(doctor.examine(wrong))
 
 
 def test_a_check_that_breaks_stops_none_of_the_others(host: World, monkeypatch: pytest.MonkeyPatch) -> None:
