@@ -227,7 +227,7 @@ def _stage(
     directory: Path, settings: Settings, request: Request, reporter: Reporter
 ) -> tuple[Path | None, ImportFindings]:
     findings = ImportFindings()
-    with stage(directory, request.source, [path.name for path in request.paths]) as staging:
+    with stage(directory, request.source, [printable(path.name) for path in request.paths]) as staging:
         reporter.amounts(_reading(settings, request, staging, findings), "read")
     return staging.path, findings
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,10 @@ def test_the_preview_says_what_it_is_and_shows_the_first_and_last_words(light: W
     assert "user: thanks" in done.stdout
     assert "Nothing was imported. Run it again with --yes." in done.stderr
     assert listed(light) == []
-    done = light.command("hmem", "import", str(path), "--yes", ALLOWED_CHATS="5,9912", check=False)
+    odd = path.rename(os.fsdecode(os.fsencode(light.root) + b"/caf\xe9.zip"))
+    assert bring(light, odd)["new"] == 3
+    assert [one["files"] for one in listed(light)] == [["caf\ufffd.zip"]]
+    done = light.command("hmem", "import", str(odd), "--yes", ALLOWED_CHATS="5,9912", check=False)
     assert done.returncode == InvalidInput.exit_code
     assert "Name the chat that it belongs to with --chat=ID. The bot answers 5, 9912." in done.stderr
 
