@@ -69,9 +69,12 @@ async def run(
     try:
         await asyncio.shield(starting)
     except asyncio.CancelledError:  # it is started all the same
-        with suppress(OSError):
-            await starting
-            await child.end()
+        try:
+            with suppress(OSError):
+                await starting
+        finally:  # also if this is cancelled in the moment in which it has begun
+            if starting.done() and not starting.cancelled() and starting.exception() is None:
+                await child.end()
         raise
     try:
         async with asyncio.timeout(seconds):
@@ -96,6 +99,7 @@ class _Child:
         self.too_large = False
         self.over, self._exited = asyncio.Event(), asyncio.Event()
         self._reading = set(self.printed)
+        self._pipes = list[asyncio.BaseTransport]()
         self._patience: asyncio.TimerHandle | None = None
 
     async def begin(self, start: Callable[[], subprocess.Popen[bytes]]) -> None:
@@ -106,19 +110,23 @@ class _Child:
             await self._connect()
         except BaseException:
             started.add_done_callback(_kill)
+            self._close()
             raise
 
     async def _connect(self) -> None:
         Thread(target=self._wait, daemon=True).start()
         self._stdin, _ = await self._loop.connect_write_pipe(asyncio.BaseProtocol, self.process.stdin)
-        self._pipes: list[asyncio.BaseTransport] = [self._stdin]
+        self._pipes.append(self._stdin)
         for number, pipe in ((1, self.process.stdout), (2, self.process.stderr)):
             transport, _ = await self._loop.connect_read_pipe(partial(_Reader, self, number), pipe)
             self._pipes.append(transport)
 
     def _wait(self) -> None:
         """In a thread of its own; the event loop takes the exit code, so that the number stays the program's until then."""
-        os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
+        try:
+            os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
+        except ChildProcessError:  # its start was given up, and it is killed and reaped (_kill)
+            return
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._has_exited)
 
@@ -168,11 +176,14 @@ class _Child:
         finally:
             if not self._exited.is_set():
                 self._signal(signal.SIGKILL)
-            for pipe in self._pipes:
-                pipe.close()
+            self._close()
         await self._until_exit()
         if self._patience:
             self._patience.cancel()
+
+    def _close(self) -> None:
+        for pipe in self._pipes:
+            pipe.close()
 
     async def _until_exit(self) -> None:
         if self._exited.is_set():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
 import subprocess
 import time
@@ -192,3 +193,24 @@ def test_a_program_whose_start_is_cancelled_twice_is_ended(tmp_path: Path) -> No
             await running
 
     asyncio.run(cancel())
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_starts_that_are_cancelled_twice_at_any_moment_leave_nothing(tmp_path: Path) -> None:
+    moments = random.Random(4)
+
+    async def cancelled() -> None:
+        how: dict[str, Any] = {"directory": tmp_path, "environment": {}, "seconds": 60, "most_bytes": 99}
+        running = asyncio.ensure_future(run(["/bin/sleep", "60"], b"", **how))
+        for _ in range(2):
+            await asyncio.sleep(moments.random() * 0.01)
+            running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+    async def many() -> None:
+        for _ in range(20):
+            await asyncio.gather(*(cancelled() for _ in range(8)))
+        await asyncio.sleep(0.2)
+
+    asyncio.run(many())
