@@ -175,9 +175,7 @@ class _Export:
                 self._add("texts", line, rest)
         elif kind == "erased":
             self._add("erased", line, rest)
-        elif (
-            kind != "event"
-        ):  # memories are exported by hmem export, and all events come back with a copy of the archive
+        elif kind != "event":  # hmem export has the memories, and a copy of the archive all events
             self._take_record(RawRecord.from_json(line), lines, rest)
 
     def _add(self, name: str, line: dict[str, Any], rest: _Rest) -> None:

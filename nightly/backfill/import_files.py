@@ -106,12 +106,10 @@ class ConversationPreview:
 
     def add(self, turn: Turn) -> None:
         self.turns += 1
-        speaker, words = (printable(one_line(text)) for text in (turn.name or turn.role, turn.content))
-        said = sorted(
-            [*self.said, (turn.timestamp, shorten(speaker, SHOWN_CHARACTERS), shorten(words, SHOWN_CHARACTERS))],
-            key=itemgetter(0),
-        )
-        self.said = [*said[:1], *said[1:][-1:]]
+        texts = (turn.name or turn.role, turn.content)
+        speaker, words = (shorten(printable(one_line(text)), SHOWN_CHARACTERS) for text in texts)
+        first, *later = sorted([*self.said, (turn.timestamp, speaker, words)], key=itemgetter(0))
+        self.said = [first, *later[-1:]]
 
     def to_json(self) -> dict[str, Any]:
         said = [{"at": at, "speaker": speaker, "text": words} for at, speaker, words in self.said]

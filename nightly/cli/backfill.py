@@ -88,14 +88,16 @@ def backfill(
     json: Json = False,
 ) -> None:
     """Import the history of another program, or rebuild the release from the archive (FORMAT archive); the current one serves until then."""
-    from nightly.imports.formats import format_named, format_of, formats
+    from nightly.imports.formats import format_named, format_of, formats, other_format
 
     if form is None:
         _list_formats(json=json)
         return
+    recognised = False
     if form not in (ARCHIVE, *formats()) and os.path.exists(form):  # noqa: PTH110 - for a Path it raises if the name is too long
         files = [Path(form), *(files or [])]
         form, why = format_of(files)
+        recognised = True
         typer.echo(f"{why} Importing it as {form}.", err=json)
     if "/" in form:
         raise InvalidInput(
@@ -123,7 +125,9 @@ def backfill(
     if form != "jsonl" and Path("-") in files:
         raise InvalidInput(f"Only backfill jsonl reads standard input. Name a file for backfill {form}.")
     options = {name: value for name, value in given.items() if isinstance(value, str) and name not in OF_FILES}
-    _import(form, files, (since, until, chat), options, tombstones=(with_tombstones, yes), dry_run=dry_run, json=json)
+    other = "" if recognised else other_format(form, files)
+    limits = (since, until, chat)
+    _import(form, files, limits, options, other, tombstones=(with_tombstones, yes), dry_run=dry_run, json=json)
 
 
 def _list_formats(*, json: bool) -> None:
@@ -171,14 +175,14 @@ def _import(
     files: list[Path],
     wanted: tuple[str | None, str | None, str | None],
     options: Mapping[str, str],
+    other: str,
     *,
     tombstones: tuple[bool, bool],
     dry_run: bool,
     json: bool,
 ) -> None:
-    """`wanted`: since, until, chat; `tombstones`: whether they come in, and without asking."""
+    """`wanted`: since, until, chat; `other`: which other format a file has, ""; `tombstones`: whether they come in, and without asking."""
     from nightly.backfill import import_files
-    from nightly.imports.formats import other_format
     from nightly.night.progress import Reporter
 
     settings = start_night()
@@ -194,7 +198,7 @@ def _import(
         typer.echo("\n".join(import_files.covered_lines(covered)), err=True)
         return sys.stdin.isatty() and typer.confirm("Import these tombstones?", err=True)
 
-    if other := other_format(form, files):
+    if other:
         typer.echo(f"Warning: read as {form}, but {other}", err=True)
     try:
         report = (

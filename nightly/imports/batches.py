@@ -1,8 +1,7 @@
 """Batches: what each import has brought into a chat is an event in the archive, so that the import can be shown and undone.
 
-The state of such an event: {"batch", "source", "files", "created", "brought": [turn id, …]}. `brought` are the turns that were new, and those that an
-earlier import had brought as well: undoing one of the two leaves them. What the bot has recorded itself is in none. They may be many, so one event
-is read at a time.
+`brought` in the state of such an event are the turns that were new, and those that an earlier import had brought as well: undoing one of the two
+leaves them. What the bot has recorded itself is in none. They may be many, so one event is read at a time.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from nightly.archive.segments import RawRecord, Segment, event_of
 from nightly.imports.candidates import Candidate, made_up_id
 from nightly.imports.import_filter import ImportVerdict
@@ -23,6 +24,18 @@ from shared.turns.events import Event, EventChange, EventKind, turn_id_of
 
 #: Digits of the hash of a staged import by which people name it, and of a chat's id.
 NAME_DIGITS = 12
+
+
+class ImportState(BaseModel):
+    """The state of such an event."""
+
+    model_config = ConfigDict(strict=True)
+
+    batch: str
+    source: str
+    files: list[str]
+    created: float
+    brought: list[str]
 
 
 @dataclass(frozen=True)
@@ -40,26 +53,21 @@ class Batch:
     @classmethod
     def of(cls, event: Event) -> Batch | None:
         """None for an event of another kind, or one that no night has written like this."""
-        state: dict[str, Any] = event.state or {}
-        texts, lists = ([state.get(one) for one in names] for names in (("batch", "source"), ("files", "brought")))
-        words = [*texts, *(one for some in lists if isinstance(some, list) for one in some)]
-        listed = all(isinstance(some, list) for some in lists)
-        if event.kind is not EventKind.IMPORT or not listed or not all(isinstance(one, str) for one in words):
+        if event.kind is not EventKind.IMPORT:
             return None
-        name, source, files, brought = (state[one] for one in ("batch", "source", "files", "brought"))
-        return cls(name, event.turn_id, event.chat_id, event.began_at, source, tuple(files), frozenset(brought))
+        try:
+            state = ImportState.model_validate(event.state)
+        except ValidationError:
+            return None
+        about = (state.batch, event.turn_id, event.chat_id, event.began_at, state.source)
+        return cls(*about, tuple(state.files), frozenset(state.brought))
 
     def to_json(self) -> dict[str, Any]:
         """Without ids of turns: their number."""
         return {
-            "import": self.name,
-            "event": self.event_turn,
-            "chat_id": self.chat_id,
-            "at": self.at,
-            "source": self.source,
-            "files": self.files,
+            "import": self.name, "event": self.event_turn, "chat_id": self.chat_id, "at": self.at, "source": self.source, "files": self.files,
             "turns": len(self.brought),
-        }
+        }  # fmt: skip
 
 
 def archived_batches(archive_dir: Path, undone: Collection[str] = ()) -> Iterator[Batch]:
@@ -112,8 +120,8 @@ class BatchCollector:
                 own = made_up_id("again", own)
             if self._numbers.get(turn_id_of(own)) == len(brought):
                 continue  # the same import once more
-            state = {"batch": name, "source": source, "files": [*files], "created": now, "brought": [*brought]}
-            event = Event(EventKind.IMPORT, own, chat_id, EventChange.MADE, now, state)
+            state = ImportState(batch=name, source=source, files=[*files], created=now, brought=[*brought])
+            event = Event(EventKind.IMPORT, own, chat_id, EventChange.MADE, now, state.model_dump())
             self._imported |= brought.keys()
             yield RawRecord(event.key.encode(), "string", event.to_json())
         self._brought = {}

@@ -196,9 +196,10 @@ def what_stays(
                 "run CHECKPOINT and SELECT pg_switch_wal(), and remove archived logs and dumps from before now",
             )
         )
-    stays += _always_out_of_reach()[
-        : 1 if kind == "import" else None
-    ]  # of an import just the owner's copies: it may come again
+    out_of_reach = _always_out_of_reach()
+    stays += (
+        out_of_reach[:1] if kind == "import" else out_of_reach
+    )  # an import may come again: just the owner's copies are named
     if kind == "matching":
         stays.append(_stays("your shell's history", "the text was typed there", "remove the line (history -d)"))
     return stays
@@ -240,25 +241,26 @@ def _stays(what: str, why: str, do: str) -> dict[str, str]:
 
 def receipt_text(record: dict[str, Any], zone: Any) -> str:
     """For people."""
-    what = "Undoing an import" if record["asked"]["kind"] == "import" else "Forgetting"
+    scan, undone = record["scan"], record["asked"]["kind"] == "import"
+    what = "Undoing an import" if undone else "Forgetting"
     lines = [f"{what} {record['id']}, {zoned_text(record['finished_at'], zone)}: " + _verdict(record)]
     lines += [f"  {layer:34} {_counts(counts)}" for layer, counts in sorted(record["layers"].items())]
-    scan = record["scan"]
-    undone = record["asked"]["kind"] == "import"
-    if undone:
-        lines.append("  its words were not searched for: they may be known from elsewhere")
-    else:
-        lines.append(
-            f"  searched {scan['files']} files and values ({scan['bytes']:,} bytes) for {scan['needles']} pieces of text; "
-            f"{scan['also_said_elsewhere']} more pieces also occur in remaining texts"
-        )
-    if not scan["needles"] and not undone:
-        lines.append("  every piece also occurs in remaining texts, so the search proves nothing here")
+    lines += ["  its words were not searched for: they may be known from elsewhere"] if undone else _searched(scan)
     lines += [f"  still found: {one['place']} ({one['hits']})" for one in scan["found"]]
     lines += [f"  could not be read: {place}" for place in scan["unreadable"]]
     lines += [f"  pending: {sentence}" for sentence in record["pending"]]
     stays = (f"  {one['what']}\n    {one['why']}: {one['do']}" for one in record["stays"])
     return "\n".join([*lines, "", "What remains until you act:", *stays])
+
+
+def _searched(scan: dict[str, Any]) -> list[str]:
+    lines = [
+        f"  searched {scan['files']} files and values ({scan['bytes']:,} bytes) for {scan['needles']} pieces of text; "
+        f"{scan['also_said_elsewhere']} more pieces also occur in remaining texts"
+    ]
+    if not scan["needles"]:
+        lines.append("  every piece also occurs in remaining texts, so the search proves nothing here")
+    return lines
 
 
 def _verdict(record: dict[str, Any]) -> str:

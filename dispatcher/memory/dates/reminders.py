@@ -54,8 +54,8 @@ def reminder_text(text: str, deadline: float, now: float, zone: ZoneInfo) -> str
 
 
 def language_of_answers(recent: Sequence[Turn], words: str) -> str | None:
-    """The language of our own words in most answers to these questions: that of the senders' Telegram, or what the chat had chosen. Without a
-    question that of these words of the chat. None: English."""
+    """The language in which the bot answered most of these questions (the one of the senders' Telegram, or the one that the chat had chosen); where
+    there are none, that of `words`, which the chat has written. None: English."""
     known = [turn.extra.get("language") for turn in recent if turn.role == "user"]
     found = max(known, key=known.count) if known else language_of(query_words(words))
     return found if isinstance(found, str) else None

@@ -51,7 +51,7 @@ class SignedRecord:
 
     @classmethod
     def of(cls, content: dict[str, Any]) -> Self:
-        """TypeError if something lacks; what only another version knows is left out."""
+        """TypeError if a field is missing; those that only another version knows are left out."""
         known = {one.name for one in fields(cls)}
         return cls(**{name: value for name, value in content.items() if name in known})
 
@@ -66,7 +66,7 @@ class SignedRecord:
         try:
             return cls.of(signed_record(secret, f"{cls.kind} {name}", raw))
         except TypeError:
-            raise RecordRefused("fields lack: the program that signed it has another version") from None
+            raise RecordRefused("a field is missing: another version of the program has signed it") from None
 
 
 def secret_in(settings: Settings) -> str:
