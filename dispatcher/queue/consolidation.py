@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-#: Turns of a chat in one transaction, chats and vectors in one round; the rest waits for the next round.
-TURNS_PER_BATCH, CHATS_PER_ROUND, VECTORS_PER_ROUND = 200, 200, 256
+#: Turns of a chat in one transaction; chats, vectors and entries of tags in one round. The rest waits for the next round.
+TURNS_PER_BATCH, CHATS_PER_ROUND, VECTORS_PER_ROUND, TAGS_PER_ROUND = 200, 200, 256, 500
 #: Seconds of a round for vectors, with the wait for a time when nobody asks; what is left then waits for the next round.
 EMBED_SECONDS = 10.0
 #: Summaries of a chat from which the oldest become searchable, or their age in seconds.
@@ -119,13 +119,15 @@ class Consolidator:
         announce(self._redis, self._day.forgotten.all())
 
     def _act_on_tags(self) -> None:
-        """Tags that came while the store was unavailable, in order; removed only after they have been carried out."""
+        """Tags that came while the store was unavailable, or are of an import's facts, in order; removed only after they have been carried out."""
 
         def dead_letter_tags(raw: bytes, reason: str) -> None:
             log.error("tags that cannot be carried out are moved to the dead letters", reason=reason)
             self._redis.rpush(keys.DEAD, dead_letter(raw, f"its tags could not be carried out: {reason}"))
 
-        while not self._stopping and (raw := self._redis.lindex(keys.TAGS, 0)) is not None:
+        for _ in range(TAGS_PER_ROUND):
+            if self._stopping or (raw := self._redis.lindex(keys.TAGS, 0)) is None:
+                return
             if not self._settled(raw, self._act_on, dead_letter_tags):
                 return
             self._redis.lrem(keys.TAGS, 1, raw)

@@ -25,12 +25,13 @@ from nightly.imports.containers.opening import printable
 from nightly.imports.formats import Source, format_named
 from nightly.imports.import_filter import ImportCounts, ImportVerdict
 from nightly.imports.staging import StagedImport, Staging, adopt, classify_by_file, open_filter, stage, staged_files
+from nightly.imports.typed_memories import is_fact
 from nightly.night.folder import RESULT, imports_dir, nights_dir
 from nightly.night.lease import connect
 from nightly.night.progress import Reporter
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, NightRunning
-from shared.text.format import date_text, one_line, shorten
+from shared.text.format import counted, date_text, one_line, shorten
 from shared.text.times import given_moment
 from shared.turns.records import RecordRefused, Turn
 from shared.wire import keys
@@ -39,8 +40,8 @@ from shared.wire import keys
 SHOWN_PLACES, KEPT_PLACES = 20, 10_000
 #: Notes that are kept: a few for each file.
 KEPT_NOTES = 1_000
-#: Chats that are shown, conversations, and characters of their first and last words.
-SHOWN_CHATS, SHOWN_CONVERSATIONS, SHOWN_CHARACTERS = 20, 20, 60
+#: Chats that are shown, conversations, facts, and characters of their first and last words.
+SHOWN_CHATS, SHOWN_CONVERSATIONS, SHOWN_FACTS, SHOWN_CHARACTERS = 20, 20, 20, 60
 
 #: Why a tombstone of an import is left out.
 WITHOUT_TOMBSTONES = "a tombstone, which would remove turns (--with-tombstones imports it)"
@@ -189,7 +190,7 @@ def _in_redis(client: Redis) -> Iterator[RawRecord]:
 
 def plan(settings: Settings, request: Request, reporter: Reporter) -> dict[str, Any]:
     """What the backfill would do, by the rules of the night; it writes only to a temporary folder."""
-    tally, covered = ImportCounts(), list[dict[str, Any]]()
+    tally, covered, facts = ImportCounts(), list[dict[str, Any]](), list[dict[str, Any]]()
     conversations: dict[tuple[str, str], ConversationPreview] = {}
     with tempfile.TemporaryDirectory(prefix="hmem-plan-") as name:
         folder = Path(name)
@@ -198,11 +199,15 @@ def plan(settings: Settings, request: Request, reporter: Reporter) -> dict[str, 
             with recomputed(settings, reporter) as catalog:
                 for turn in _new_turns(settings, staged, folder, catalog, tally):
                     about = turn.chat_id, turn.title
+                    if is_fact(turn):
+                        facts.append({"chat_id": turn.chat_id, "at": turn.timestamp, "text": turn.content})
+                        continue
                     conversations.setdefault(about, ConversationPreview(*about)).add(turn)
                 covered = covered_by(settings, staged, catalog)
     shown = [one.to_json() for one in conversations.values()]
     report = {"source": request.source, **findings.to_json(), **tally.to_json()}
-    return report | {"covered": covered, "conversations": shown}
+    report |= {"covered": covered, "conversations": shown, "facts": facts}
+    return report | {"text": lines(report, settings.timezone, dry=True)}
 
 
 def _new_turns(settings: Settings, staged: Path, folder: Path, catalog: Catalog, tally: ImportCounts) -> Iterator[Turn]:
@@ -311,6 +316,18 @@ def conversation_lines(conversations: list[dict[str, Any]], zone: ZoneInfo) -> l
     return text
 
 
+def fact_lines(facts: list[dict[str, Any]], zone: ZoneInfo) -> list[str]:
+    """What would become typed memories, as text."""
+    if not facts:
+        return []
+    text = [f"  {counted(len(facts), 'fact')} that would become memories of the chat (hmem memory list):"]
+    for one in facts[:SHOWN_FACTS]:
+        text.append(f"    {date_text(one['at'], zone)}  {shorten(printable(one_line(one['text'])), SHOWN_CHARACTERS)}")
+    if (more := len(facts) - SHOWN_FACTS) > 0:
+        text.append(f"    and {more} more; --json lists all")
+    return text
+
+
 def lines(report: dict[str, Any], zone: ZoneInfo, *, dry: bool = False) -> list[str]:
     """A report as text."""
     span = (
@@ -331,6 +348,7 @@ def lines(report: dict[str, Any], zone: ZoneInfo, *, dry: bool = False) -> list[
     if (more := len(report["chats"]) - SHOWN_CHATS) > 0:
         text.append(f"  and {more} more chats; --json lists all")
     text += conversation_lines(report.get("conversations", []), zone)
+    text += fact_lines(report.get("facts", []), zone)
     text += covered_lines(report.get("covered", []))
     places = report["unreadable_places"]
     text += [f"  {one['place']}: {one['reason']}" for one in places[:SHOWN_PLACES]]

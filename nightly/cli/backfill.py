@@ -49,6 +49,10 @@ Chat = Annotated[
 Bot = Annotated[
     str | None, typer.Option(help="The sender who is the assistant: its name as the file shows it, or its id.")
 ]
+As = Annotated[
+    str | None,
+    typer.Option("--as", help="Who in the files is the person of the chat, by name."),
+]
 Only = Annotated[
     str | None, typer.Option(help="Only this conversation, by its title, name or number; of mem0, this user_id.")
 ]
@@ -78,6 +82,7 @@ def backfill(
     until: Until = None,
     chat: Chat = None,
     bot: Bot = None,
+    as_: As = None,
     only: Only = None,
     dates: Dates = None,
     with_tombstones: Tombstones = False,
@@ -105,7 +110,7 @@ def backfill(
         )
     every = {
         "since": since, "until": until, "chat": chat,
-        "bot": bot, "only": only, "dates": dates, "with-tombstones": with_tombstones, "yes": yes,
+        "bot": bot, "as": as_, "only": only, "dates": dates, "with-tombstones": with_tombstones, "yes": yes,
         "reembed": reembed, "model": model, "accept": accept,
     }  # fmt: skip
     given = {name: value for name, value in every.items() if value not in (None, False)}
@@ -190,7 +195,7 @@ def _import(
     chat_id = None if chat is None else given_chat(chat)
     limits = import_files.wanted_of(since, until, chat_id, settings.timezone)
     request = import_files.Request(form, files, limits, options, tombstones[0])
-    progress = Reporter(quiet=json or settings.log_json)
+    progress = Reporter(quiet=settings.log_json or (json and not dry_run))  # hmem import shows that of a plan
 
     def agreed(covered: list[dict[str, Any]]) -> bool:
         if tombstones[1]:
@@ -213,7 +218,7 @@ def _import(
     if json:
         print_json(report)
     else:
-        typer.echo("\n".join(import_files.lines(report, settings.timezone, dry=dry_run)))
+        typer.echo("\n".join(report.get("text") or import_files.lines(report, settings.timezone)))
     if nothing := import_files.nothing_read(report, other):
         raise nothing
     _print_nights(report.get("nights", []), quiet=json)

@@ -20,7 +20,8 @@ import orjson
 
 from nightly.archive.segments import RawRecord, WrittenText, readable_turn
 from shared.errors import InvalidInput
-from shared.turns.records import ANSWERS, Tombstone, Turn, dumps
+from shared.turns.message_origin import Forward, Origin
+from shared.turns.records import ANSWERS, FACT, Tombstone, Turn, dumps
 from shared.wire import keys
 
 BOM = b"\xef\xbb\xbf"
@@ -116,6 +117,11 @@ def turn_candidate(source: str, unit: int, turn: Turn) -> Candidate:
     """A turn of another format, as the wire would have written it; `source` is stored in it."""
     marked = replace(turn, extra={**turn.extra, "source": source})
     return Candidate(source, unit, RawRecord(keys.turn(turn.task_id, turn.role).encode(), "string", marked.to_json()))
+
+
+def noted_by(program: str) -> dict[str, Any]:
+    """The further fields of a turn that holds one thing which another program remembered."""
+    return {FACT: True} | Origin(forward=Forward(program)).to_json()
 
 
 def made_up_id(prefix: str, *parts: object) -> str:

@@ -23,6 +23,7 @@ from nightly.archive.incoming.reading import EVENTS, RECORDS
 from nightly.archive.media.flushing import flush_media, mirror_media
 from nightly.archive.mirror import bring_up_to_date, open_mirror
 from nightly.archive.segments import RawRecord, Segment, stored_records
+from nightly.imports.typed_memories import hand_over
 from nightly.night.folder import Night
 from nightly.night.lease import fenced
 from nightly.night.scratch import scratch_database
@@ -43,14 +44,14 @@ OTHERS = ("tombstone", "text")
 
 def run(night: Night, out: Path) -> dict[str, Any]:
     """`mirror_failed` says why nothing was deleted although the night is done: its turns stay in Redis, and the next night finds them archived."""
-    exported = sum(1 for _ in _exported(night))
+    exported, facts = sum(1 for _ in _exported(night)), hand_over(night)
     try:
         mirror = open_mirror(night.settings)
         mirrored = bring_up_to_date(mirror, night.archive_dir) if mirror else None  # texts came after the archive step
         media = mirror_media(night, mirror) if mirror else None
     except MirrorFailed as error:
         nothing = {"deleted": 0, "changed_since": 0, "unproven": exported}
-        return {"exported": exported, **nothing, "mirror_failed": str(error)}
+        return {"exported": exported, "facts": facts, **nothing, "mirror_failed": str(error)}
     script = night.redis.register_script((Path(__file__).parent / "flush.lua").read_text(encoding="utf-8"))
     deleted = kept = safe = 0
     served = _Served(night)
@@ -71,7 +72,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     last = {"run": night.run, "finished_at": time.time()}
     night.redis.set(keys.NIGHT_LAST, orjson.dumps(last))
     counts = {"deleted": deleted, "changed_since": kept, "unproven": exported - safe}
-    return {"exported": exported, **counts, "media": files, "mirrored": mirrored, "mirror_failed": None}
+    return {"exported": exported, "facts": facts, **counts, "media": files, "mirrored": mirrored, "mirror_failed": None}
 
 
 class _Served:

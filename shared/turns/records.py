@@ -28,8 +28,8 @@ from shared.wire.ids import CHAT_ID_LENGTH, TASK_ID, chat_id_of, moment_of, task
 from shared.wire.json import RecordRefused, dumps, loads_object, text_of, well_formed
 
 __all__ = [
-    "ANSWERS", "CHAT_ID_LENGTH", "CONVERSATION", "CORRECTED", "MODELS", "MOST_TASK_BYTES", "NO_TEXT", "ROLES", "RecordRefused", "Task", "Tombstone",
-    "Turn", "chat_id_of", "dumps", "loads_object", "task_id_of", "timestamp_of", "turn_key", "user_id_of", "well_formed", "with_text",
+    "ANSWERS", "CHAT_ID_LENGTH", "CONVERSATION", "CORRECTED", "FACT", "MODELS", "MOST_TASK_BYTES", "NO_TEXT", "ROLES", "RecordRefused", "Task",
+    "Tombstone", "Turn", "chat_id_of", "dumps", "loads_object", "task_id_of", "timestamp_of", "turn_key", "user_id_of", "well_formed", "with_text",
 ]  # fmt: skip
 
 ROLES = ("user", "asst")
@@ -43,6 +43,8 @@ CONVERSATION = "conversation"
 #: The field of an imported answer's record that holds the task id of its question. An answer of ours has the task id of its question itself; one of
 #: another assistant has an id of its own, because there a question may be answered anew.
 ANSWERS = "answers"
+#: The field of an imported turn's record that says that it is one thing which another program remembered, and becomes a typed memory: true.
+FACT = "fact"
 
 #: The field of a turn's record that says that its words are not those that were heard or written first.
 CORRECTED = "corrected"

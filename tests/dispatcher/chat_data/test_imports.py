@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import closing, nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dispatcher.memory.day.memory import DayMemory
+from dispatcher.queue.consolidation import Consolidator
 from nightly.imports.batches import Batch
 from shared.errors import ForgetIncomplete, InvalidInput
 from shared.turns.events import Event
@@ -97,7 +101,7 @@ def test_undoing_leaves_what_another_import_has_too(light: World) -> None:
 def test_the_preview_says_what_it_is_and_shows_the_first_and_last_words(light: World) -> None:
     path = export(light, "export.zip", "what stands at the pond?", "A heron.", "thanks")
     done = light.command("hmem", "import", str(path), ALLOWED_CHATS=CHAT)
-    assert "conversations.json" in done.stdout, "by what it is recognised"
+    assert "conversations.json" in done.stderr, "by what it is recognised"
     assert "3 turns found: 3 would be new" in done.stdout
     assert "into chat 9912, the only one that the bot answers (--chat names another)" in done.stdout
     assert "user: what stands at the pond?" in done.stdout
@@ -164,3 +168,44 @@ def test_a_file_that_is_not_there_is_named(light: World) -> None:
     done = light.command("hmem", "import", str(light.root / "nowhere.zip"), check=False)
     assert done.returncode == InvalidInput.exit_code
     assert f"There is no {light.root}/nowhere.zip, or the user " in done.stderr
+
+
+def remembered(world: World) -> list[str]:
+    found = json.loads(world.command("hmem", "memory", "list", CHAT, "--json").stdout)["memories"]
+    return [one["text"] for one in found]
+
+
+def consolidated(world: World) -> None:
+    """A round of a dispatcher's consolidation."""
+    with closing(DayMemory(world.settings(), nullcontext)) as day:
+        Consolidator(day, world.redis, "worker").round()
+
+
+def test_what_another_program_remembered_becomes_memories_and_goes_with_its_import(light: World) -> None:
+    facts = "[2025-11-02] - likes short answers\n[2025-11-03] - has a dog, Rex\n[unknown] - " + "long " * 300
+    path = written(light.root / "memories.md", facts)
+    light.command("hmem", "memory", "add", CHAT, "Likes short answers.")
+    shown = light.command("hmem", "import", str(path), ALLOWED_CHATS=CHAT).stdout
+    assert "2 facts that would become memories" in shown
+    assert "2025-11-03  has a dog, Rex" in shown
+    assert '"likes short answers" is known as 1. "Likes short answers."' in shown
+    assert bring(light, path)["new"] == 3
+    consolidated(light)
+    assert remembered(light) == ["Likes short answers.", "has a dog, Rex"]
+    entry = json.loads(light.command("hmem", "memory", "list", CHAT, "--json").stdout)["memories"][1]
+    assert entry["created"] == datetime(2025, 11, 3, 12, tzinfo=UTC).timestamp(), "its day"
+    night = str(max(int(path.name) for path in (light.night_dir / "nights").iterdir() if path.name.isdecimal()))
+    assert json.loads((light.night_dir / "nights" / night / "flush" / "result.json").read_bytes())["facts"] == 2
+    (batch,) = listed(light)
+    light.command("hmem", "import", "--undo", batch["import"], "--yes")
+    assert remembered(light) == ["Likes short answers."]
+    bring(light, path)
+    assert light.redis.llen("hcli:mem:tags") == 2
+    (batch,) = listed(light)
+    light.command("hmem", "import", "--undo", batch["import"], "--yes")
+    assert light.redis.llen("hcli:mem:tags") == 0, "what no dispatcher has taken goes, too"
+    bring(light, path)
+    for handed_over_again in light.redis.lrange("hcli:mem:tags", 0, -1):
+        light.redis.rpush("hcli:mem:tags", handed_over_again)
+    consolidated(light)
+    assert remembered(light) == ["Likes short answers.", "has a dog, Rex"]

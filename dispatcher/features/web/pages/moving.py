@@ -23,7 +23,7 @@ from shared.errors import InvalidInput
 from shared.system.files import make_dir, safe_name
 
 #: Options that the form has.
-FIELDS = ("bot", "only", "dates")
+FIELDS = ("bot", "as", "only", "dates")
 #: Held while an export is made.
 EXPORTING = threading.Lock()
 

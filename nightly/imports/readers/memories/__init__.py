@@ -13,7 +13,12 @@ from shared.hooks import hook
 def import_formats() -> Sequence[ImportFormat]:
     openclaw, basic_memory, of_mem0 = map(file_by_file, (notes.read_openclaw, notes.read_basic_memory, mem0.read))
     return [
-        ImportFormat("openclaw", "OpenClaw's memory (ZIP of the workspace, or MEMORY.md)", openclaw, notes.is_openclaw),
+        ImportFormat(
+            "openclaw",
+            "OpenClaw's or Claude Code's memory (directory or ZIP, or MEMORY.md)",
+            openclaw,
+            notes.is_openclaw,
+        ),
         ImportFormat("basic-memory", "Basic Memory's notes (ZIP of them, or one)", basic_memory, notes.is_basic_memory),
         ImportFormat(
             told.LIST,

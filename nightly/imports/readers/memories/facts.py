@@ -1,5 +1,6 @@
 """A fact or a note of another program, as a turn: a forward, whose source is that program. So no line passes it off as what the person said here,
-the night keeps, indexes and summarises it like any turn, and `hmem forget` reaches it like any turn.
+the night keeps, indexes and summarises it like any turn, and `hmem forget` reaches it like any turn. The typed memory that a dispatcher makes of it
+(nightly/imports/typed_memories.py) has the turn as its source.
 
 Its id is made of its words and of where they stand, and never of its time: a file that was copied has another one. A note that was changed comes in
 beside its earlier wording.
@@ -9,8 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nightly.imports.candidates import MadeUpIds, ReadCandidate, Wanted, read_turn
-from shared.turns.message_origin import Forward, Origin
+from nightly.imports.candidates import MadeUpIds, ReadCandidate, Wanted, noted_by, read_turn
 from shared.turns.records import RecordRefused, Turn, timestamp_of
 
 
@@ -35,6 +35,5 @@ class ImportedFacts:
         except RecordRefused:
             return ReadCandidate(done, unreadable="it has no valid time", place=place)
         task_id = self._ids.next(self.wanted.chat, where, words)
-        extra = Origin(forward=Forward(self.program)).to_json()
-        turn = Turn(task_id, "user", self.wanted.chat or "", words.strip(), said_at, extra=extra)
+        turn = Turn(task_id, "user", self.wanted.chat or "", words.strip(), said_at, extra=noted_by(self.program))
         return read_turn(self.wanted, done, place, self.source, self.unit, turn)

@@ -1,8 +1,10 @@
-"""Directories of notes in Markdown: OpenClaw's memory, and Basic Memory's knowledge base. Both also as a ZIP archive, or one file of them.
+"""Directories of notes in Markdown: the memory of OpenClaw and of Claude Code, and Basic Memory's knowledge base. Also as a ZIP archive, or one file.
 
 **OpenClaw** (docs.openclaw.ai/concepts/memory): `MEMORY.md` with what lasts, `memory/YYYY-MM-DD.md` and `memory/YYYY-MM-DD-<slug>.md` with a day's
 notes, other files below `memory/`. A day's notes are of noon of that day in CHAT_TIMEZONE, or of the time of day that they or their heading begin
 with; the others have the time of their file. `DREAMS.md`, which a model writes for itself, is left out.
+
+**Claude Code** (code.claude.com/docs/en/memory): `memory/MEMORY.md`, and beside it notes by subject, which may have front matter.
 
 **Basic Memory** (github.com/basicmachines-co/basic-memory, docs/NOTE-FORMAT.md): notes with front matter (`title`, `created`, …), observations
 `- [category] content #tag (context)` and relations `- relation_type [[Other note]] (context)`. Each of them, and every other paragraph, is kept word
@@ -54,13 +56,20 @@ class _Note:
 
 def read_openclaw(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
     def note(member: Member, text: str) -> _Note:
+        _, body, before = front_matter(text)
         day = _DAY.search(member.base)
         noon = None if day is None else _noon(day[1], source.zone)
         where = member.base.casefold() if noon else _below_memory(member.name)
-        return _Note(where, text, 0, lambda piece: _at_clock(piece, noon) if noon else member.modified)
+        return _Note(where, body, before, lambda piece: _at_clock(piece, noon) if noon else member.modified)
 
-    facts = ImportedFacts(OPENCLAW, "OpenClaw's memory", unit, source.wanted)
-    return _read(path, source.zone, facts, _is_openclaw, "MEMORY.md, memory/YYYY-MM-DD.md", note)
+    with opened_export(path, source.zone) as export:
+        inside = path.name.casefold() == "memory"
+        members = [
+            one for one in export.members if export.alone or (inside and _is_note(one.name)) or _is_openclaw(one.name)
+        ]
+        program = "OpenClaw's memory" if any(_DAY.search(one.base) for one in members) else "MEMORY.md"
+        facts = ImportedFacts(OPENCLAW, program, unit, source.wanted)
+        yield from _read(export, members, facts, "MEMORY.md, memory/YYYY-MM-DD.md", note)
 
 
 def read_basic_memory(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
@@ -74,7 +83,9 @@ def read_basic_memory(path: Path, unit: int, source: Source) -> Iterator[ReadCan
         return _Note(title.casefold(), body, before, lambda _: at, title)
 
     facts = ImportedFacts(BASIC_MEMORY, "Basic Memory", unit, source.wanted)
-    return _read(path, source.zone, facts, lambda name: name.lower().endswith(".md"), "*.md", note)
+    with opened_export(path, source.zone) as export:
+        members = [one for one in export.members if export.alone or _is_note(one.name)]
+        yield from _read(export, members, facts, "*.md", note)
 
 
 def is_openclaw(export: Export) -> str | None:
@@ -87,7 +98,7 @@ def is_openclaw(export: Export) -> str | None:
 def is_basic_memory(export: Export) -> str | None:
     if is_openclaw(export) is not None:
         return None
-    for where, text in _notes(export, lambda name: name.lower().endswith(".md")):
+    for where, text in _notes(export, _is_note):
         fields, body, _ = front_matter(text)
         if "permalink" in fields or ("title" in fields and any(map(_OBSERVATION.match, body.split("\n")))):
             return f"{where}, Markdown with a permalink, or a title and `- [category] …` or `- relation [[Note]]`"
@@ -101,20 +112,14 @@ def _notes(export: Export, fits: Callable[[str], bool]) -> Iterator[tuple[str, s
 
 
 def _read(
-    path: Path,
-    zone: ZoneInfo,
-    facts: ImportedFacts,
-    fits: Callable[[str], bool],
-    named: str,
-    note: Callable[[Member, str], _Note],
+    export: Export, members: list[Member], facts: ImportedFacts, named: str, note: Callable[[Member, str], _Note]
 ) -> Iterator[ReadCandidate]:
-    with opened_export(path, zone) as export:
-        members = sorted((one for one in export.members if export.alone or fits(one.name)), key=lambda one: one.name)
-        if not members:
-            raise InvalidInput(f"There is no {named} in {path}. Name the directory that contains them.")
-        yield from export.each(
-            members, lambda one, done: _facts_of(note(one, one.text()), facts, done(one.size), export.place(one))
-        )
+    if not members:
+        raise InvalidInput(f"There is no {named} in {export.path}. Name the directory that contains them.")
+    yield from export.each(
+        sorted(members, key=lambda one: one.name),
+        lambda one, done: _facts_of(note(one, one.text()), facts, done(one.size), export.place(one)),
+    )
 
 
 def _facts_of(note: _Note, facts: ImportedFacts, done: int, place: str) -> Iterator[ReadCandidate]:
@@ -134,10 +139,14 @@ def _is_openclaw(name: str) -> bool:
     return parts[-1] == "memory.md" or ("memory" in parts[:-1] and parts[-1].endswith(".md"))
 
 
+def _is_note(name: str) -> bool:
+    return name.lower().endswith(".md")
+
+
 def _below_memory(name: str) -> str:
-    """The path from `memory/` on, wherever the workspace lies."""
+    """The path below `memory/`, wherever that lies."""
     parts = PurePosixPath(name.casefold()).parts
-    return "/".join(parts[parts.index("memory") :]) if "memory" in parts else parts[-1]
+    return "/".join(parts[parts.index("memory") + 1 :]) if "memory" in parts[:-1] else parts[-1]
 
 
 def _noon(day: str, zone: ZoneInfo) -> datetime | None:

@@ -216,3 +216,14 @@ def test_a_list_that_an_assistant_wrote_is_read(tmp_path: Path) -> None:
     found = turns(read("memory-list", path))
     assert [one.content for one in found] == ["likes short answers", "plays the oboe", "no day"]
     assert datetime.fromtimestamp(found[0].timestamp, UTC) == datetime(2025, 11, 2, 11, tzinfo=UTC), "noon in Berlin"
+
+
+def test_claude_codes_memory(tmp_path: Path) -> None:
+    root = tmp_path / "project" / "memory"
+    written(root / "MEMORY.md", "# Memory\n- [Testing](testing.md): how tests run\n")
+    written(root / "testing.md", "---\nname: testing\ntype: feedback\n---\n\nTests run on a **real** Redis.\n")
+    assert [one.name for one, _ in recognised(root)] == ["openclaw"]
+    found = turns(read("openclaw", root))
+    assert [one.content for one in found] == ["[Testing](testing.md): how tests run", "Tests run on a **real** Redis."]
+    assert said_by("user", found[0].origin) == "user (forwarded from MEMORY.md)"
+    assert [one.turn_id for one in turns(read("openclaw", tmp_path / "project"))] == [one.turn_id for one in found]

@@ -7,8 +7,22 @@ from pathlib import Path
 
 import pytest
 
+from nightly.imports.candidates import Wanted
 from shared.errors import InvalidInput
-from tests.nightly.imports.exports.builders import BERLIN, left, read, said, turns, unread, written, zipped
+from tests.nightly.imports.exports.builders import (
+    BERLIN,
+    NOON,
+    gpt_conversation,
+    gpt_node,
+    left,
+    read,
+    reading,
+    said,
+    turns,
+    unread,
+    written,
+    zipped,
+)
 
 AT = datetime(2023, 12, 31, 23, 59, tzinfo=BERLIN).timestamp()
 LRM, RLM, NARROW = "\u200e", "\u200f", "\u202f"
@@ -138,3 +152,12 @@ def test_the_bot_of_a_chat_is_the_assistant(tmp_path: Path) -> None:
     path = written(tmp_path / "c.txt", "31/12/23, 10:00 - Ann: hi\n31/12/23, 10:00 - Meta AI: hello\n")
     assert said(read("whatsapp", path, bot="meta ai")) == [("user", "hi"), ("asst", "hello")]
     assert said(read("whatsapp", path)) == [("user", "hi"), ("user", "hello")]
+
+
+def test_who_is_the_person_of_the_chat_has_no_name_there(tmp_path: Path) -> None:
+    path = written(tmp_path / "_chat.txt", "31/12/2023, 23:59 - Ann: hello\n31/12/2023, 23:59 - Bob: hi\n")
+    mine = turns([*reading("whatsapp", path, **{"as": "ann"})])
+    assert [turn.name for turn in mine] == [None, "Bob"]
+    assert [turn.turn_id for turn in mine] == [turn.turn_id for turn in turns(read("whatsapp", path))]
+    export = written(tmp_path / "conversations.json", [gpt_conversation(gpt_node("q", "root", "user", "hello", NOON))])
+    assert [turn.name for turn in turns([*reading("chatgpt", export, Wanted(chat="-100"), **{"as": "Ann"})])] == ["Ann"]

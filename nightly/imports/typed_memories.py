@@ -1,0 +1,43 @@
+"""What another program remembered becomes a typed memory: each such turn of a night's imports is handed to the day's host as a tag that asks to
+remember its words, which a dispatcher carries out once (dispatcher/queue/consolidation.py), as it does with the tags of an answer.
+
+So a near duplicate of what the chat knows is kept as a confirmation, and forgetting the turn, as undoing its import does, takes the memory along.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from nightly.archive.incoming.reading import RECORDS
+from nightly.archive.segments import stored_records, turn_of
+from nightly.night.folder import Night
+from shared.turns.records import FACT, RecordRefused, Turn, dumps
+from shared.wire import keys
+
+#: The longest one, as in an answer. A longer one is found by search alone. Characters.
+MOST_CHARACTERS = 1_000
+
+
+def is_fact(turn: Turn) -> bool:
+    return turn.extra.get(FACT) is True and len(turn.content) <= MOST_CHARACTERS
+
+
+def hand_over(night: Night) -> int:
+    """How many. A step that is repeated hands them over again, and a dispatcher that has carried one out does nothing for it."""
+    count = 0
+    if not night.settings.has_day_store:
+        return count
+    for record in stored_records(night.output("export") / RECORDS):
+        with suppress(RecordRefused):
+            turn = turn_of(record)
+            if is_fact(turn):
+                night.redis.rpush(keys.TAGS, _asked(turn))
+                count += 1
+    return count
+
+
+def _asked(turn: Turn) -> bytes:
+    """As dispatcher/memory/typed/tags.py reads it."""
+    tag = {"number": 1, "kind": "REMEMBER", "text": turn.content, "options": {}}
+    about = {"task_id": turn.task_id, "chat_id": turn.chat_id, "said_at": turn.timestamp, "session": ""}
+    return dumps({**about, "tags": [tag]})
