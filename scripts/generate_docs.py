@@ -53,9 +53,8 @@ def escaped(cell: str) -> str:
 def commands() -> str:
     """Every command of both programs, with what it does."""
     blocks = [
-        "Arguments and options: `--help` after the command. `--json` prints one JSON document on standard output in place of text. A chat id\n"
-        "below zero needs `--` ahead of it, or `--chat=-100`. Each command ends with 0, or with one of the [exit codes](exit-codes.md).\n"
-        "The scripts of the checkout: [CONTRIBUTING.md](../CONTRIBUTING.md#scripts).",
+        "Arguments and options: `COMMAND --help`. With `--json` a command prints one JSON document. A negative chat id needs `--` before it, or\n"
+        "`--chat=-100`. [Exit codes](exit-codes.md). The scripts of the checkout: [CONTRIBUTING.md](../CONTRIBUTING.md#scripts).",
     ]
     for name, where in (("hmem", "of the day host"), ("hmem-night", "of the night host")):
         rows = [(f"`{path}`", summary(command.help)) for path, command in all_commands()[name]]
@@ -100,8 +99,7 @@ FROM_ENVIRONMENT = (
     ("`HMEM_CONFIG`", "`/etc/hmem/hmem.toml`, or else `~/.config/hmem/hmem.toml`, if it exists", "the settings file"),
     ("`HMEM_CREDENTIALS`", "`owner.toml` (`hmem`) or `night.toml` "
      "(`hmem-night`) in `/etc/hmem/secrets/`, where that can be read",
-     "a file of the same form for secrets; `fd:0` is an open descriptor, read once and closed. `hmem forget` takes the secrets of the night that "
-     "it starts from `night.toml` next to this file"),
+     "a file of the same form for secrets; `fd:0`: standard input. `hmem forget` also reads `night.toml` next to it"),
 )  # fmt: skip
 
 
@@ -113,12 +111,11 @@ def settings() -> str:
     ]
     return page(
         "Settings", "shared/config/ and the settings of each feature",
-        "Read once at the start: from the environment, from the credentials file, from the settings file; what comes first wins. Both files are\n"
-        "flat TOML ([deploy/hmem.toml](../deploy/hmem.toml)). An unknown name in a file is refused, and so is a file that others than its owner may\n"
-        "write.",
-        "Two names are read from the environment alone:",
+        "Read once, at the start: the environment first, then the credentials file, then the settings file. Both files are flat TOML\n"
+        "([deploy/hmem.toml](../deploy/hmem.toml)). A file with an unknown name, or that others may write, is refused.",
+        "From the environment alone:",
         table(("name", "default", "meaning"), *FROM_ENVIRONMENT),
-        "All others:",
+        "From all three:",
         table(("name", "default (and what it may be)", "meaning"), *rows),
     )  # fmt: skip
 
@@ -161,23 +158,19 @@ def redis_keys() -> str:
             shared.append((*cells, redis_users.writers(key), redis_users.readers(key)))
     return page(
         "Redis keys and users", "shared/wire/keys.toml and shared/wire/users.toml",
-        "These keys are shared with h-cli's programs. Writers (and those who delete) and readers are [Redis users](#redis-users); `owner` may read\n"
-        "every key.",
+        "Shared with h-cli's programs; writers and readers are [Redis users](#redis-users), and `owner` reads every key:",
         table(("key", "content", "expiry", "writer", "reader"), *shared),
-        "These are ours. `hmem forget` reads all of `hcli:*`, and removes what it covers.",
+        "Ours:",
         table(("key", "content", "expiry"), *ours),
         "## Redis users",
-        "[deploy/redis-users.acl](../deploy/redis-users.acl) gives each part a user with the commands and keys that the part uses and no others; a\n"
-        "test tries every command of Redis for every user. Parentheses in it mean: these commands on these keys (`%R~` only reading, `%W~` only\n"
-        "writing). Nobody can log in as `default`, but it keeps every right: Redis replays its append-only file as that user. Redis refuses the\n"
-        "file until `deploy/new-secrets` has filled in the hashes of fresh passwords. Where you have none of h-cli's programs, take the lines of\n"
-        "`hcli-bot` and `hcli-dispatcher` out.",
+        "In [deploy/redis-users.acl](../deploy/redis-users.acl) each part has a user with just the commands and keys it needs.\n"
+        "`deploy/new-secrets` fills in fresh passwords. Nobody can log in as `default`, but it keeps its rights, because Redis replays its\n"
+        "append-only file as that user. Without h-cli's programs, remove the lines of `hcli-bot` and `hcli-dispatcher`.",
         table(("user", "is"), *((f"`{user.name}`", user.what) for user in users())),
-        "What each may do to which keys, and why, is in `shared/wire/users.toml`, and in the `keys.py` of each feature.",
+        "What each may do, and why: `shared/wire/users.toml`, and `keys.py` of each feature.",
         "### Vectors on Redis",
-        "A Redis before 8 refuses a file that names the commands of vector sets, so they are not in it. With `NIGHT_INDEXES=redis` add to the\n"
-        "users' lines what `scripts/redis_users.py --vectors` prints.",
-        "Redis 7.2 and newer log a refused `CLIENT SETINFO` at each connection in `ACL LOG`. It does no harm.",
+        "With `NIGHT_INDEXES=redis`, add to the users' lines what `scripts/redis_users.py --vectors` prints (Redis before 8 does not know these\n"
+        "commands). The `CLIENT SETINFO` that newer versions log as refused in `ACL LOG` does no harm.",
     )  # fmt: skip
 
 
@@ -192,14 +185,12 @@ def codes() -> str:
     faults = [(str(int(fault)), fault.label, *map(marked, fault.texts)) for fault in Fault]
     return page(
         "Exit codes", "shared/errors.py and dispatcher/health/findings.py",
-        "0 is done. 1 is a bug in this program, with a traceback (or `scripts/nightly.sh` without `.venv`). 2 is wrong usage. 130 is Ctrl-C.",
+        "0: done. 1: a bug in this program, with a traceback. 2: wrong usage. 130: Ctrl-C.",
         table(("code", "name", "what happened", "what to do"), *errors),
-        "`hmem status` ends with 42 or 43 when no dispatcher answers, else with 21 when memory is stale. `hmem-night status` ends with 15 when the\n"
-        "night's directory cannot be written, else with 14 when a look at the archive (its newest 64 MiB, and the end of every other file) finds\n"
-        "damage. For cron and systemd 75 is no failure.",
+        "`hmem status` ends with 42 or 43 if no dispatcher answers, else with 21 if memory is stale; `hmem-night status` with 15 if it cannot\n"
+        "write, else with 14 if a quick look at the archive finds damage. For cron and systemd, 75 is not a failure.",
         "## Codes of hmem doctor",
-        "`hmem doctor` ends with the code of its first problem, in the order of its lines; warnings and skipped checks do not count. It uses the\n"
-        "codes above where one fits, and these where none does:",
+        "`hmem doctor` ends with the code of its first problem; warnings do not count. Beside the codes above it has these:",
         table(("code", "fault", "what it means", "what to do"), *faults),
     )  # fmt: skip
 

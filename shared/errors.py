@@ -67,18 +67,18 @@ class ArchiveDamaged(HmemError):
 
 
 class StorageError(HmemError):
-    """A disk or memory is full, a disk is read-only or failing, a database file is corrupt, or a data directory is a link or writable by other users.
+    """A disk is full, read-only or failing, a database file is corrupt, or a data directory is a link or writable by others.
 
-    Make room, repair the disk, remove the link or the permission, and run the command again; cache.sqlite may be deleted.
+    Make room, or repair what the message names, and run the command again; cache.sqlite may be deleted.
     """
 
     exit_code = 15
 
 
 class ReleaseRefused(HmemError):
-    """A release is incomplete, modified, from another installation, too old, or much smaller than the current one.
+    """A release is incomplete, changed, from another installation, too old, or much smaller than the current one.
 
-    Read the message; then verify or restore the archive, or run the night again.
+    Do what the message says: verify or restore the archive, or run the night again.
     """
 
     exit_code = 16
@@ -139,7 +139,7 @@ class AnswerTimeout(HmemError):
 
 
 class ForgedResult(HmemError):
-    """Only results arrived that the dispatcher has not signed.
+    """All results that arrived had a wrong signature.
 
     Set the same RESULT_HMAC_KEY on both sides.
     """
@@ -193,7 +193,7 @@ class ForgetIncomplete(HmemError):
 
 
 class IndexServerUnavailable(HmemError):
-    """The server that stores vectors (Qdrant or Redis) does not answer or refuses the connection; the current release stays in use.
+    """The server for vectors (Qdrant or Redis) does not answer or refuses the connection; the current release stays in use.
 
     Check that the server runs, and QDRANT_URL or REDIS_VECTORS_URL; run the night again.
     """
@@ -211,7 +211,7 @@ class NoDispatcher(HmemError):
 
 
 class QueueStalled(HmemError):
-    """A dispatcher is running but has taken nothing from the queue for 5 seconds.
+    """A dispatcher runs but has taken nothing from the queue for 5 seconds.
 
     Restart it and check its log.
     """
@@ -222,7 +222,7 @@ class QueueStalled(HmemError):
 class InstallationIncomplete(HmemError):
     """`hmem init` or `hmem-night join` could not finish a step; what it did before stays.
 
-    Do what the message says and run the command again: it goes on from there.
+    Do what the message says and rerun the command: it resumes there.
     """
 
     exit_code = 47

@@ -21,19 +21,19 @@ from shared.errors import HmemError
 class Fault(IntEnum):
     """Exit codes of faults without an error class of their own: what each means, and below it what to do (docs/exit-codes.md).
 
-    REDIS_RIGHTS: The Redis user lacks rights that the dispatcher needs; they are checked without executing anything.
+    REDIS_RIGHTS: The Redis user lacks rights that the dispatcher needs.
         Run the ACL SETUSER line that is printed.
     EVICTION_POLICY: maxmemory-policy is not noeviction: Redis would drop turns, sessions or marks silently.
         CONFIG SET maxmemory-policy noeviction, then CONFIG REWRITE.
-    PERSISTENCE: Redis writes no append-only file, its last write failed, or it would not replay all of it: a restart loses turns.
+    PERSISTENCE: Redis writes no append-only file, failed to write it, or could not replay it all: a restart would lose turns.
         CONFIG SET appendonly yes, then CONFIG REWRITE; check Redis' disk; hmem init renews the rights of its users.
-    CLOCK: The clock of this host differs by more than 60 s from that of Redis.
+    CLOCK: This host's clock and Redis' differ by more than 60 s.
         Enable time synchronisation.
-    CLAUDE_TOO_OLD: The Claude CLI is older than the oldest version that was tested (2.1.197).
+    CLAUDE_TOO_OLD: The Claude CLI is older than 2.1.197, the oldest version tested.
         Install a newer one.
-    CLAUDE_LOGIN: claude auth status reports that the CLI is not logged in; no request is sent to the provider.
+    CLAUDE_LOGIN: The CLI is not logged in (claude auth status).
         Log in as the dispatcher's user.
-    EMBEDDER_DIFFERS: The embedder of the day makes different vectors from those of the release.
+    EMBEDDER_DIFFERS: The day's embedder makes other vectors than the release has.
         Set the same EMBEDDER and EMBED_MODEL on both hosts, or run the night.
     MEMORY_MISSING: HMEM_MEMORY_DIR does not exist.
         Set, mount or create it.
@@ -41,13 +41,13 @@ class Fault(IntEnum):
         Give the directory to the dispatcher's group, or use one user for all; chown.
     STATE_DIRECTORY: HMEM_STATE_DIR, or a directory in it, cannot be written.
         Create it for the dispatcher's user; chown.
-    DISK_NEARLY_FULL: A disk is full, or has less than 5 % and less than 1 GiB left (15 % is a warning).
+    DISK_NEARLY_FULL: A disk has less than 5 % and less than 1 GiB left (15 % is a warning).
         Free space on the disks of the state, memory and night directories.
-    BOT_NOT_RUNNING: TELEGRAM_BOT_TOKEN is set here, but no bot holds the lease in Redis.
+    BOT_NOT_RUNNING: TELEGRAM_BOT_TOKEN is set, but no bot is running.
         Start hmem telegram and check its log.
     NIGHT_FAILED: A night has failed since the last good one.
         hmem-night status, then hmem-night run.
-    DEAD_LETTERS: There are unanswered messages in the dead letters.
+    DEAD_LETTERS: Some messages could not be processed.
         hmem dead, then hmem dead --retry or hmem dead --drop.
     """
 

@@ -31,62 +31,60 @@ def named(writer: Writer | None) -> str | None:
 class NightSettings(BaseModel):
     """A part of `Settings`."""
 
-    night_cron: str = Field(
-        "0 3 * * *", description="when hmem-night schedule runs a night (cron expression, in CHAT_TIMEZONE)"
-    )
+    night_cron: str = Field("0 3 * * *", description="when hmem-night schedule runs a night (cron, in CHAT_TIMEZONE)")
     night_workers: NightWorkers = Field(
         "auto",
-        description="who cuts and indexes many texts: auto (a process a core), a number of processes, or a Dask scheduler (docs/workers.md)",
+        description="auto (a process for each core), a number of processes, or a Dask scheduler (docs/workers.md)",
     )
     publish_target: str | None = Field(
         None,
-        description="where releases go: a directory, or [user@]host:path by rsync over ssh (docs/two-hosts.md); unset: HMEM_MEMORY_DIR",
+        description="where releases go: a directory, or [user@]host:path (docs/two-hosts.md); unset: HMEM_MEMORY_DIR",
     )
     publish_ssh: str = Field(
         "ssh -o BatchMode=yes -o ControlPath=none -o ConnectTimeout=15 -o ServerAliveInterval=15",
-        description="the ssh command that rsync uses, with the key for the transfer",
+        description="the ssh command for rsync",
     )
     release_command: str | None = Field(
         None,
-        description="the ssh command for the verbs begin, verify, switch, rollback, prune; needed for another host",
+        description="the ssh command for everything else on the day host",
     )
     publish_wait: float = Field(
         60.0,
         ge=0,
-        description="seconds that running dispatchers have to load a new release; after that the switch is undone",
+        description="seconds that dispatchers have to load a new release, before the switch is undone",
     )
     restart_command: str | None = Field(
         None,
-        description="command to run after the night; not needed, since the dispatcher notices a new release by itself",
+        description="command to run after the night; the dispatcher needs none",
     )
     archive_mirror: str | None = Field(
         None,
-        description="second copy of the archive, verified before anything is deleted: a path, or [user@]host:path for rsync over PUBLISH_SSH",
+        description="second copy of the archive, verified before anything is deleted: a path, or [user@]host:path",
     )
     step_timeout: float = Field(
         14_400.0,
         gt=0,
-        description="time limit of one step of the night, in seconds; a step that takes longer ends the night with exit code 25",
+        description="time limit of one step of the night, in seconds",
     )
     releases_kept: int = Field(
         5,
         ge=2,
-        description="number of newest releases to keep; the current one, its parent, a pinned one and those in use are always kept",
+        description="newest releases to keep, beside those in use",
     )
     writer: BlankIsUnset[str] = Field(
         None,
-        description="the model that writes by night, such as ollama:llama3.1, or claude:haiku by the login of the day; unset: none",
+        description="the model that writes by night, such as ollama:llama3.1 or claude:haiku (docs/models.md); unset: none",
     )
     writes: str = Field(
         "facts",
-        description="what WRITER writes, with commas: facts (puts them in order), sessions, summaries, notes (by which turns are found, too)",
+        description="what it writes, with commas: facts, sessions, summaries, notes",
     )
     dream: Literal["apply", "propose"] = Field(
         "apply",
-        description="what becomes of WRITER's changes of facts: apply (each can be undone), or propose (nothing changes before you say yes)",
+        description="its changes of facts: apply them (each can be undone), or propose them",
     )
     writer_minutes: float = Field(
-        60.0, gt=0, description="minutes for which each step of a night asks WRITER; the next night asks for the rest"
+        60.0, gt=0, description="minutes that each step of a night may ask it; the next night goes on"
     )
 
     @field_validator("writer")

@@ -50,151 +50,146 @@ class Settings(NightSettings):
 
     stream: bool = Field(
         True,
-        description="show an answer while it is written: in private chats as a draft, elsewhere by edits; false: only when it is complete",
+        description="show answers while they are written; false: only when complete",
     )
     media_bytes: int = Field(
         20_000_000,
         ge=1_000,
         le=256_000_000,
-        description="largest file that the bot fetches, in bytes; Telegram gives bots 20 MB at most, a Bot API server of one's own more",
+        description="largest file that the bot fetches, in bytes; Telegram's own server allows 20 MB",
     )
 
     claude_allowed_tools: str | None = Field(
         None,
-        description="passed on as --allowedTools; unset: no tools. Built-in tools must be named, and Read is always denied",
+        description="tools that Claude may use without asking, as for --allowedTools; unset: none. Read is always denied",
     )
     chat_tools: Annotated[str, accepted_by(tools.chat_tools)] = Field(
         "",
-        description="allowed tools of single chats, instead of CLAUDE_ALLOWED_TOOLS: 9912=WebFetch,Bash(git *); -1001234= (that chat: none)",
+        description="the same for single chats: 9912=WebFetch,Bash(git *); -1001234= (that chat: none)",
     )
     approve_tools: Annotated[str, accepted_by(tools.approved_tools)] = Field(
         "",
-        description="tools that are asked for in the chat before they run, unless they are allowed there: Bash,WebFetch; empty: none are",
+        description="tools that ask in the chat before each use, such as Bash,WebFetch",
     )
 
     redis_url: RedisUrl = Field("redis://127.0.0.1:6379/0", description="the Redis that both hosts share", repr=False)
     redis_admin_url: RedisUrl | None = Field(
         None,
-        description="the same Redis with its administrator's login; only hmem forget uses it, to rewrite Redis' files and empty its logs",
+        description="the same Redis with its administrator's login, for hmem forget",
         repr=False,
     )
     result_hmac_key: BlankIsUnset[SecretStr] = Field(
         None,
-        description="key that signs results: the same as the bot's, at least 16 characters; required by hmem run and hmem talk",
+        description="key that signs answers, the same for bot and dispatcher; at least 16 characters",
     )
 
     hmem_memory_dir: AbsolutePath = Field(Path("/data/memory"), description="the releases; only the night writes here")
     hmem_state_dir: AbsolutePath = Field(
         Path("/var/lib/hmem"),
-        description="the dispatcher's files: a directory for each chat, prompts, copies of the index, the day store",
+        description="the dispatcher's files, and the day store",
     )
     hmem_night_dir: AbsolutePath = Field(
         Path("/var/lib/hmem-night"), description="archive, nights and cache of the night host"
     )
 
     owner_key_file: AbsolutePath | None = Field(
-        None, description="your private key, with which hmem forget signs; unset: ~/.config/hmem/owner.key"
+        None, description="your private key, for hmem forget; unset: ~/.config/hmem/owner.key"
     )
     owner_public_key: str | None = Field(
         None,
         pattern=r"^[0-9a-f]{64}$",
-        description="its public key, with which the night checks signatures (hmem owner-key prints it); unset: owner.pub in HMEM_NIGHT_DIR",
+        description="its public key, for the night (from: hmem owner-key); unset: owner.pub in HMEM_NIGHT_DIR",
     )
 
     memory_backend: str = Field(
         "auto",
-        description="vector search: the name of an index, or auto (the first one of the release), none (keyword search only) or summary (no search, "
-        "the whole summary)",
+        description="vector search: the name of an index, auto (the first of the release), none (keywords only) or summary (no search)",
     )
     index_name: str = Field(
         "hmem",
         pattern=r"^[a-z0-9][a-z0-9_-]{0,40}$",
-        description="prefix of the indexes on a server, and alias of the current one; each installation on a server needs a different name",
+        description="prefix of the indexes on a server, different for each installation there",
     )
     memory_summary: bool = Field(
         True,
-        description="inject the chat's summary: 300 of 1,500 tokens together with recalled lines, all of it where nothing is recalled",
+        description="inject the chat's summary",
     )
     memory_tokens: int = Field(
         1500,
         ge=0,
         le=200_000,
-        description="budget of all injected memory, in tokens of 4 characters; 0 switches memory off",
+        description="most tokens (of 4 characters) of injected memory; 0: none",
     )
     memory_deadline_ms: int = Field(
         300,
         ge=1,
-        description="time limit of the vector search, in milliseconds; the whole lookup gets one second more",
+        description="time limit of the vector search, in milliseconds",
     )
 
     embedder: str = Field(
         "local",
-        description="what turns text into vectors: local, fastembed, ollama, or none; day and night must use the same weights",
+        description="what turns text into vectors: local, fastembed, ollama or none",
     )
     embed_model: str | None = Field(
         None,
-        description="the model (docs/models.md); unset: multilingual-e5-small of EMBEDDER=local, all-minilm of another",
+        description="its model (docs/models.md); unset: multilingual-e5-small (local), all-minilm (others)",
     )
     night_indexes: str = Field(
         "sqlite",
-        description="vector indexes that the night builds besides keywords, with commas: sqlite, chroma, lancedb, qdrant, redis, or none",
+        description="vector indexes to build, with commas: sqlite, chroma, lancedb, qdrant, redis, or none",
     )
-    claude_bin: str = Field("claude", description="the Claude CLI: searched on PATH, then next to hmem")
+    claude_bin: str = Field("claude", description="the Claude CLI")
     claude_mcp_config: AbsolutePath | None = Field(
         None,
-        description="passed on as --mcp-config; no other MCP servers are started. Every call fails if the file is missing or is not JSON",
+        description="MCP servers for Claude, as for --mcp-config; no others are started",
     )
     claude_base_prompt_file: AbsolutePath | None = Field(
         None,
-        description="rules before the memory in the prompt, instead of dispatcher/prompt/base.md; an empty file: none",
+        description="rules for Claude, instead of dispatcher/prompt/base.md",
     )
-    claude_env: str = Field("", description="additional environment variables that the CLI may see, comma-separated")
+    claude_env: str = Field("", description="more environment variables that the CLI may see, with commas")
 
     session_mode: Literal["resume", "replay"] = Field(
         "resume",
-        description="resume: continue the Claude session; replay: start a new one each time, with the recent turns as text within the budget",
+        description="resume: continue the Claude session; replay: start a new one each time, with recent turns as text",
     )
     recall_placement: Literal["system", "message"] = Field(
         "system",
-        description="where recalled lines go: system (the system prompt), or message (before it: a resumed session keeps its prompt cache)",
+        description="where recalled lines go: into the system prompt, or before the message (keeps the prompt cache, sends more)",
     )
-    session_ttl: int = Field(14_400, ge=1, description="lifetime of a Claude session after its last answer, in seconds")
+    session_ttl: int = Field(14_400, ge=1, description="seconds that a Claude session lives after its last answer")
     task_timeout: float = Field(
         600.0,
         gt=0,
-        description="time limit of one answer, in seconds, also while hmem run stops; with h-cli's bot 280, since it waits 300",
+        description="time limit of one answer, in seconds; with h-cli's bot: 280",
     )
     max_concurrent_tasks: int = Field(
-        3, ge=1, le=64, description="answers that are written at the same time; within a chat always one"
+        3, ge=1, le=64, description="answers written at the same time; in one chat always one"
     )
 
     day_store_url: DatabaseUrl = Field(
         None,
-        description="the SQL day store, postgresql://user:password@host/database; unset: SQLite in HMEM_STATE_DIR; none: no day store",
+        description="the day store: postgresql://user:password@host/database, or none; unset: SQLite",
         repr=False,
     )
-    consolidation_interval: float = Field(30.0, gt=0, description="seconds between two rounds of consolidation")
+    consolidation_interval: float = Field(30.0, gt=0, description="seconds between rounds of consolidation")
     session_tokens: int = Field(
         50_000,
         ge=1,
-        description="size of a conversation, in tokens of 4 characters, above which it is summarised and a new session begins",
+        description="tokens (of 4 characters) after which a conversation is summarised and a new session begins",
     )
 
-    telegram_bot_token: BlankIsUnset[SecretStr] = Field(
-        None, description="the token of @BotFather; hmem telegram needs it"
-    )
+    telegram_bot_token: BlankIsUnset[SecretStr] = Field(None, description="the token from @BotFather")
     telegram_api_url: HttpUrl = Field("https://api.telegram.org", description="the Bot API server")
     allowed_chats: ChatIds = Field(
-        "", description="ids of the chats that the bot answers, comma-separated (groups are negative); empty: none"
+        "", description="ids of the chats that the bot answers, with commas (groups are negative)"
     )
     owners: UserIds = Field(
         "",
-        description="user ids with an owner's rights in groups and for /usage of all chats, comma-separated; the same for bot and dispatcher",
+        description="ids of the users with an owner's rights, with commas; the same for bot and dispatcher",
     )
 
-    chat_timezone: TimeZone = Field(
-        "UTC", description="time zone of all times that users see or write, and of the days in /usage"
-    )
+    chat_timezone: TimeZone = Field("UTC", description="time zone of all times that users see or write")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="lowest level that is logged")
     log_json: bool = Field(False, description="log lines as JSON")
 

@@ -18,11 +18,11 @@ def decision(approval_id: str) -> str:
 
 KEYS = (
     Key(OPEN, "hash",
-        "id → signed JSON of a question whether Claude may use a tool, and how it ended: {chat_id, user_id, task_id, tool, text, ends, "
-        "verdict, who, hmac}", "1 h after the last"),
+        "id → signed JSON of a question about a tool: {chat_id, user_id, task_id, tool, text, ends, verdict, who, hmac}",
+        "1 h after the last"),
     Key(decision("{id}"), "string",
-        "its decision, signed: {verdict, chat_id, user_id, name, hmac}; the first one counts", "1 h"),
-    Key(RECORDS, "list", "newest 1,000 such decisions: {at, id, chat_id, user_id, task_id, tool, input_sha256, input, decision, by, name}",
+        "its decision: signed JSON {verdict, chat_id, user_id, name, hmac}", "1 h"),
+    Key(RECORDS, "list", "newest 1,000 decisions, as JSON",
         "none"),
 )  # fmt: skip
 RIGHTS = {

@@ -12,13 +12,13 @@ CLAUDE_ERRORS = "hcli:mem:claude"
 DIGESTS = "hcli:mem:digests"
 
 KEYS = (
-    Key(ALARMS, "hash", "alarm → JSON {since, sent, well}: since when it lasts, when the owner was last told, since when all is well",
+    Key(ALARMS, "hash", "alarm → JSON {since, sent, well}",
         "none"),
     Key(MORNING, "hash",
-        "report → day of the last morning report; heartbeat → night that HEARTBEAT_URL was told of; …-until: the dispatcher that does it now",
+        "day of the last morning report, and the night last sent to HEARTBEAT_URL",
         "none"),
-    Key(CLAUDE_ERRORS, "hash", "first, last → times of the errors since Claude's last answer, in POSIX seconds", "none"),
-    Key(DIGESTS, "hash", "chat id → day of its last digest, for each chat that wants one", "none"),
+    Key(CLAUDE_ERRORS, "hash", "first, last → times of errors since Claude's last answer", "none"),
+    Key(DIGESTS, "hash", "chat id → day of its last digest", "none"),
 )  # fmt: skip
 RIGHTS = {
     "dispatcher": (

@@ -17,13 +17,11 @@ if TYPE_CHECKING:
 
 
 class DigestSettings(FeatureSettings):
-    report_chat: ChatIds = Field(
-        "", description="id of the owner's chat, which gets the morning report and the alarms; empty: none"
-    )
-    report_at: ClockTime = Field("08:00", description="when the report and the digests are sent, in CHAT_TIMEZONE")
+    report_chat: ChatIds = Field("", description="id of your chat, for the morning report and the alarms")
+    report_at: ClockTime = Field("08:00", description="when report and digests are sent, in CHAT_TIMEZONE")
     heartbeat_url: BlankIsUnset[HttpUrl] = Field(
         None,
-        description="called after each good night, so that a host that is down is noticed elsewhere (healthchecks.io, Uptime Kuma)",
+        description="called after each night, so that a service elsewhere notices silence (healthchecks.io, Uptime Kuma)",
         repr=False,
     )
 

@@ -14,9 +14,9 @@ TURN = "hcli:mem:writing:turn"
 TURN_TTL_SECONDS = 900
 
 KEYS = (
-    Key(PROPOSED, "hash", "run:chat id → what the night left, with changes about which the owner decides", "14 days each"),
-    Key(DREAMT, "hash", "run:chat id → JSON of what became of its changes: {changed, proposed, refused: {reason: count}}", "none (14 nights)"),
-    Key(TURN, "string", "the dispatcher that writes for the night now", "15 min"),
+    Key(PROPOSED, "hash", "run:chat id → changes for the owner to decide on", "14 days each"),
+    Key(DREAMT, "hash", "run:chat id → JSON {changed, proposed, refused: {reason: count}}", "none (14 nights)"),
+    Key(TURN, "string", "the dispatcher that is writing for the night", "15 min"),
 )  # fmt: skip
 RIGHTS = {
     "dispatcher": (

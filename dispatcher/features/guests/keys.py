@@ -20,11 +20,11 @@ def tries(chat_id: str) -> str:
 
 
 KEYS = (
-    Key(GUESTS, "hash", "chat id → JSON {name, since, by, removed}: chats that an owner has allowed from a chat, beside ALLOWED_CHATS",
+    Key(GUESTS, "hash", "chat id → JSON {name, since, by, removed}",
         "none"),
     Key(invite("{hash}"), "string",
-        "under the SHA-256 of an invitation's code, which is stored nowhere: JSON {by, at}", "24 h, or as /invite says"),
-    Key(tries("{chat_id}"), "string", "how many wrong codes this stranger has sent", "1 h"),
+        "JSON {by, at}, under the SHA-256 of the invitation's code", "24 h, or as /invite says"),
+    Key(tries("{chat_id}"), "string", "wrong codes sent by this stranger", "1 h"),
 )  # fmt: skip
 RIGHTS = {
     "bot": (

@@ -12,5 +12,5 @@ from shared.config.feature_settings import FeatureSettings
 class McpSettings(FeatureSettings):
     memory_mcp: Literal["off", "read", "add"] = Field(
         "off",
-        description="give Claude this chat's memory as MCP tools: to read it, or also to add facts, goals and preferences",
+        description="give Claude the chat's memory as MCP tools: to read, or also to add",
     )

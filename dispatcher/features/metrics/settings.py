@@ -9,9 +9,7 @@ from shared.config.values import listen_address
 
 
 class MetricsSettings(FeatureSettings):
-    metrics_listen: str = Field(
-        "", description="address and port of the Prometheus metrics, such as 127.0.0.1:9464; empty: none"
-    )
+    metrics_listen: str = Field("", description="address and port for Prometheus, such as 127.0.0.1:9464")
 
     @field_validator("metrics_listen")
     @classmethod

@@ -9,7 +9,7 @@ TTL_SECONDS = 2 * 86_400
 
 KEYS = (
     Key("hcli:mem:scheduled:{day}:{chat_id}", "string",
-        "how many scheduled questions the chat has asked on a day in its zone", "2 days"),
+        "scheduled questions asked that day", "2 days"),
 )  # fmt: skip
 RIGHTS = {
     "dispatcher": (both("INCR EXPIRE", f"{PREFIX}*", why="counts the scheduled questions of a chat's day"),),

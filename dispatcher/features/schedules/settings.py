@@ -8,6 +8,4 @@ from shared.config.feature_settings import FeatureSettings
 
 
 class ScheduleSettings(FeatureSettings):
-    schedule_limit: int = Field(
-        10, ge=0, description="scheduled questions (/every) that a chat may ask on a day in its time zone; 0: none"
-    )
+    schedule_limit: int = Field(10, ge=0, description="most scheduled questions (/every) of a chat a day")

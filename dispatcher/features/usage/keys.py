@@ -12,7 +12,7 @@ TTL_SECONDS = 32 * 86_400
 
 KEYS = (
     Key("hcli:mem:stats:{day}:{chat_id}", "hash",
-        "counters of a chat on a day in CHAT_TIMEZONE; chat 0, which does not exist, has those of all chats",
+        "counters of a chat and day; chat 0: of all chats",
         "32 d"),
 )  # fmt: skip
 RIGHTS = {

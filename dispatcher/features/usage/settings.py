@@ -14,5 +14,5 @@ from shared.config.values import accepted_by
 class UsageSettings(FeatureSettings):
     daily_limit: Annotated[str, accepted_by(DailyLimits.parse)] = Field(
         "",
-        description="what Claude may cost on a day, in each chat, in one or in all together, such as: 1 USD, all 10 USD, 4242 200k tokens, 77 none",
+        description="what Claude may cost a day: 1 USD (each chat), all 10 USD, 4242 200k tokens, 77 none",
     )

@@ -10,8 +10,6 @@ from shared.config.values import BlankIsUnset, HttpUrl, IpAddress
 
 class WebSettings(FeatureSettings):
     web_origin: BlankIsUnset[HttpUrl] = Field(
-        None, description="with a proxy that has TLS: how browsers reach the page, such as https://memory.example.org"
+        None, description="the page's address behind a TLS proxy, such as https://memory.example.org"
     )
-    web_proxy: IpAddress = Field(
-        "", description="IP address of that proxy, from which alone the page may then be asked, such as 127.0.0.1"
-    )
+    web_proxy: IpAddress = Field("", description="IP address of that proxy; no other may then ask")

@@ -11,5 +11,5 @@ from shared.config.values import AbsolutePath
 class FastembedSettings(FeatureSettings):
     fastembed_cache_path: AbsolutePath | None = Field(
         None,
-        description="folder with the models of EMBEDDER=fastembed, downloaded by python -m shared.embedding.fastembed; unset: ~/.cache/fastembed",
+        description="folder with the models of fastembed; unset: ~/.cache/fastembed",
     )
