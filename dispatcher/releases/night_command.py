@@ -29,17 +29,6 @@ class NightCommandFailed(Exception):
         self.code, self.message = code, message
         super().__init__(f"hmem-night {command} ended with exit code {code}: {message}")
 
-    @property
-    def sentence(self) -> str:
-        """For a person, who needs no name of a class."""
-        return sentence_of(self.message)
-
-
-def sentence_of(line: str) -> str:
-    """The last line of a failed command without the class of the error that begins it."""
-    name, separator, sentence = line.partition(": ")
-    return sentence if separator and name.isidentifier() else line
-
 
 def archive_is_here(settings: Settings) -> bool:
     """Whether this host has the archive and this process may read it: if nights run as another user, only root may."""

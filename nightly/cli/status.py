@@ -118,7 +118,7 @@ def _unfinished(night: Mapping[str, Any], zone: ZoneInfo) -> list[str]:
 
 
 def _stop(failed: Mapping[str, Any], zone: ZoneInfo) -> str:
-    return f"{failed['step']}, {zoned_text(failed['at'], zone)}: {failed['error']} ({failed['exit_code']}): {failed['sentence']}"
+    return f"{failed['step']}, {zoned_text(failed['at'], zone)}: {failed['sentence']} (exit code {failed['exit_code']})"
 
 
 def sentence(summary: Mapping[str, Any]) -> str:

@@ -36,7 +36,7 @@ def time_limit(step: str, seconds: float) -> Iterator[None]:
         raise StepTimeout(why)
 
     def end_process() -> None:
-        sys.stderr.write(f"StepTimeout: {why}\n")
+        sys.stderr.write(f"{why}\n")
         sys.stderr.flush()
         os._exit(StepTimeout.exit_code)
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import traceback
 from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from shared.errors import HmemError, RedisUnavailable, SettingsError, StorageError, without_words
 from shared.system.privileges import act_as_owner_of, close_to_others, is_to_change_user
@@ -39,6 +40,22 @@ _DISK_ERRORS = {
 }
 #: Those after which room has to be made.
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+#: What `--help` calls a type, in place of Python's name for it. A switch has none.
+TYPES = {"bool": ""} | dict.fromkeys(("str", "list[str]"), "TEXT") | dict.fromkeys(("path", "list[Path]"), "PATH")
+TYPES |= dict.fromkeys(("int", "float", "int range", "float range"), "NUMBER")
+
+
+def _type_in_help(parameter: Any, ctx: Any) -> str:
+    """An argument's metavar is its name."""
+    shown = str(parameter.display_type(ctx)).strip("<>")
+    named = parameter.metavar if isinstance(parameter, TyperOption) else None
+    return named or TYPES.get(shown, shown)
+
+
+for _kind in (TyperOption, TyperArgument):
+    _kind.display_type_rich = _type_in_help  # type: ignore[assignment]
 
 
 class CommandEntry(NamedTuple):
@@ -122,10 +139,17 @@ def _storage_error(error: BaseException) -> HmemError | None:
         )
     if isinstance(error, OSError):  # numpy's and shutil's come without a number
         why = _DISK_ERRORS.get(error.errno or 0, error.strerror or str(error))
-        where = f" ({error.filename})" if error.filename else ""
-        remedy = "hmem doctor names the disk: make room there" if error.errno in _FULL else "Remove the cause"
-        return StorageError(f"A file operation failed, {why}{where}. {remedy}, then do it again.")
+        remedy = "hmem doctor names the disk: make room there" if error.errno in _FULL else "Correct that"
+        return StorageError(f"{error.filename or _place(error)}: {why}. {remedy}, then do it again.")
     return None
+
+
+def _place(error: BaseException) -> str:
+    """Where it happened, for an error that names no file."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    return " ".join(
+        ["A file operation failed", *(f"in {one.name} ({one.filename}, line {one.lineno})" for one in last)]
+    )
 
 
 def run_command(app: typer.Typer | CommandGroup) -> None:
@@ -140,7 +164,7 @@ def run_command(app: typer.Typer | CommandGroup) -> None:
         ours = translate(error)
         if ours is None:
             raise
-        typer.echo(f"{type(ours).__name__}: {ours}", err=True)
+        typer.echo(ours, err=True)
         raise SystemExit(ours.exit_code) from error
 
 
@@ -169,7 +193,7 @@ def end_with(errors: Iterable[HmemError]) -> None:
     """Say each of them; end with the first one's exit code if there is any."""
     found = list(errors)
     for error in found:
-        typer.echo(f"{type(error).__name__}: {error}", err=True)
+        typer.echo(error, err=True)
     if found:
         raise typer.Exit(found[0].exit_code)
 

@@ -167,7 +167,9 @@ def atomic_writer(path: Path, modes: Modes = PRIVATE) -> Iterator[IO[bytes]]:
             handle.flush()
             os.fsync(handle.fileno())
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename is None:  # a full disk names no file
+            error.filename = str(path)
         temporary.unlink(missing_ok=True)
         raise
     fsync_dir(path.parent)

@@ -20,13 +20,13 @@ BUDGETS = {
     "dispatcher/chat_data": 2310,
     "dispatcher/claude": 985,
     "dispatcher/cli": 1525,
-    "dispatcher/features": 6500,
+    "dispatcher/features": 6490,
     "dispatcher/health": 1365,
     "dispatcher/installation": 1730,
     "dispatcher/memory": 4740,
     "dispatcher/prompt": 850,
     "dispatcher/queue": 1120,
-    "dispatcher/releases": 460,
+    "dispatcher/releases": 455,
     "nightly": 365,
     "nightly/archive": 2185,
     "nightly/backfill": 490,
@@ -36,20 +36,20 @@ BUDGETS = {
     "nightly/night": 870,
     "nightly/steps": 1085,
     "nightly/writing": 480,
-    "scripts": 2375,
+    "scripts": 2365,
     "shared": 160,
-    "shared/config": 940,
+    "shared/config": 935,
     "shared/delivery": 740,
     "shared/embedding": 1005,
     "shared/ranking": 750,
     "shared/release": 765,
     "shared/search": 1485,
-    "shared/system": 1255,
+    "shared/system": 1270,
     "shared/text": 775,
     "shared/turns": 1190,
     "shared/vectors": 1970,
     "shared/wire": 575,
-    "tests": 42920,
+    "tests": 42955,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 75, 41, 26
@@ -81,7 +81,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_490
+    assert product <= 48_485
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

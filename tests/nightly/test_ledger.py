@@ -156,7 +156,7 @@ def test_status_says_where_a_night_stopped_and_that_it_was_finished(light: World
     assert "done: export, archive, chunk, note, dream; hmem-night run continues there" in cut_off
     (light.night_dir / "nights" / "1" / "failed.json").write_text(json.dumps(FAILED))
     stopped = light.command("hmem-night", "status").stdout
-    told = "embed, 2025-11-22 12:00 (Asia/Tokyo): EmbeddingError (13): Ollama is away. Start it."
+    told = "embed, 2025-11-22 12:00 (Asia/Tokyo): Ollama is away. Start it. (exit code 13)"
     assert f"Night 1 is unfinished, stopped at {told}" in stopped
     assert "turns: 1 archived = 1 in 1 chunks + 0 forgotten + 0 without text\n" in stopped
     light.night()

@@ -153,7 +153,7 @@ def imports(settings: Settings) -> list[dict[str, Any]]:
     try:
         found = [orjson.loads(line) for line in read_lines(settings, "turns", "--imports")]
     except NightCommandFailed as error:
-        raise ArchiveDamaged(f"The archive cannot be read: {error.sentence or error}") from error
+        raise ArchiveDamaged(f"The archive cannot be read: {error.message or error}") from error
     return [one | {"undone": one.pop("event") in undone} for one in found]
 
 

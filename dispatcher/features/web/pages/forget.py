@@ -13,7 +13,7 @@ from dispatcher.chat_data.forget.journal import unfinished_names
 from dispatcher.chat_data.forget.receipt import receipts
 from dispatcher.features.web.jobs import of_day
 from dispatcher.features.web.requests.asked import Asked, NotShown, go_to, one_at_a_time
-from dispatcher.releases.night_command import as_ourselves, sentence_of
+from dispatcher.releases.night_command import as_ourselves
 from shared.errors import InvalidInput
 
 #: What has to be typed before anything is erased.
@@ -52,7 +52,7 @@ def preview(asked: Asked) -> Response:
         raise InvalidInput("The preview took too long. Run hmem forget in a terminal instead.") from None
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise InvalidInput(sentence_of(said[-1]) if said else "hmem forget failed without a word. Its log may say why.")
+        raise InvalidInput(said[-1] if said else "hmem forget failed without a word. Its log may say why.")
     shown: dict[str, Any] = orjson.loads(done.stdout)["preview"]
     return asked.page(
         "forget_preview.html",

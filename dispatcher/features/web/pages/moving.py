@@ -103,7 +103,7 @@ def plan(asked: Asked) -> Response:
     try:
         lines = b"".join(read_lines(asked.settings, *_arguments(asked), "--dry-run")).decode("utf-8", "replace")
     except NightCommandFailed as error:
-        raise InvalidInput(error.sentence or str(error)) from error
+        raise InvalidInput(error.message or str(error)) from error
     given = {name: asked.value(name) for name in ("source", "chat", "since", "until", *FIELDS)}
     return _page(asked, "Import: dry run", lines, given)
 

@@ -64,7 +64,7 @@ def _nights(asked: Asked) -> tuple[list[dict[str, Any]], list[str]]:
     try:
         return read_json(asked.settings, "status", "--json", f"--nights={NIGHTS}"), []
     except NightCommandFailed as error:
-        return [], [error.sentence or str(error)]
+        return [], [error.message or str(error)]
 
 
 def _line(night: Mapping[str, Any]) -> dict[str, Any]:
