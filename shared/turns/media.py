@@ -100,6 +100,11 @@ def with_media(content: str, media: tuple[Media, ...]) -> str:
     return "\n".join(filter(None, [" ".join(_label(one) for one in media), content])) if media else content
 
 
+def with_label(content: str, label: str, about: str) -> str:
+    """`[label: about]` in a line ahead of what was said."""
+    return f"[{label}: {one_line(about).translate(_BRACKETS)}]\n{content}"
+
+
 def _label(one: Media) -> str:
     text = "" if one.kind in HEARD else one.summary or one.text  # what was heard is the content
     about = ": ".join(filter(None, [one_line(one.name or ""), shorten(one_line(text), LABEL_CHARACTERS)]))

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shared.text.translations import language_of
-from shared.turns.media import Media, media_of, media_words, with_media
+from shared.turns.media import Media, media_of, media_words, with_label, with_media
 from shared.turns.message_origin import NOWHERE, Origin, is_group
 from shared.turns.speakers import UNNAMED
 from shared.wire import keys
@@ -28,8 +28,9 @@ from shared.wire.ids import CHAT_ID_LENGTH, TASK_ID, chat_id_of, moment_of, task
 from shared.wire.json import RecordRefused, dumps, loads_object, text_of, well_formed
 
 __all__ = [
-    "ANSWERS", "CHAT_ID_LENGTH", "CONVERSATION", "CORRECTED", "FACT", "MODELS", "MOST_TASK_BYTES", "NO_TEXT", "ROLES", "RecordRefused", "Task",
-    "Tombstone", "Turn", "chat_id_of", "dumps", "loads_object", "task_id_of", "timestamp_of", "turn_key", "user_id_of", "well_formed", "with_text",
+    "ANSWERS", "BEGINS", "CHAT_ID_LENGTH", "CONVERSATION", "CORRECTED", "FACT", "MODELS", "MOST_TASK_BYTES", "NO_TEXT", "ROLES", "RecordRefused",
+    "Task", "Tombstone", "Turn", "chat_id_of", "dumps", "loads_object", "task_id_of", "timestamp_of", "turn_key", "user_id_of", "well_formed",
+    "with_text",
 ]  # fmt: skip
 
 ROLES = ("user", "asst")
@@ -40,6 +41,8 @@ MODELS = ("opus", "sonnet", "haiku")
 
 #: The field of an imported turn's record that holds the title of the conversation in which it was said.
 CONVERSATION = "conversation"
+#: The field of an imported turn's record that says that its conversation begins with it: true.
+BEGINS = "begins"
 #: The field of an imported answer's record that holds the task id of its question. An answer of ours has the task id of its question itself; one of
 #: another assistant has an id of its own, because there a question may be answered anew.
 ANSWERS = "answers"
@@ -181,8 +184,10 @@ class Turn:
 
     @property
     def remembered(self) -> str:
-        """What was said, with a label for each file that came with it: what memory searches and shows."""
-        return with_media(self.content, self.media)
+        """What was said, with a label for each file that came with it, and for the title of a conversation that it begins: what memory searches and
+        shows."""
+        said = with_media(self.content, self.media)
+        return with_label(said, CONVERSATION, self.title) if self.title and self.extra.get(BEGINS) is True else said
 
     @property
     def title(self) -> str:

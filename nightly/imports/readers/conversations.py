@@ -25,7 +25,7 @@ from nightly.imports.json_stream import JsonStream
 from nightly.imports.recognition import outlines
 from shared.text.format import one_line, shorten
 from shared.turns.message_origin import Origin, is_group
-from shared.turns.records import ANSWERS, CONVERSATION, RecordRefused, Turn
+from shared.turns.records import ANSWERS, BEGINS, CONVERSATION, RecordRefused, Turn
 
 #: Where the conversations are.
 _PATTERNS = ("conversations.json", "conversations-*.json")
@@ -203,7 +203,7 @@ class _Reading:
             yield ReadCandidate(done, left_out=OTHER_BRANCH)
 
     def _turns(self, conversation: Conversation, branch: list[Node], done: int, place: str) -> Iterator[ReadCandidate]:
-        asked, before = None, conversation.began
+        asked, before, first = None, conversation.began, True
         numbers = {name: number for number, name in enumerate(conversation.nodes, start=1)}
         for node in branch:
             said, where = node.content, f"{place}, message {numbers[node.node]}"
@@ -221,12 +221,12 @@ class _Reading:
             question = None
             if not said.noted_by:
                 question, asked = (None, own) if said.role == "user" else (asked, None)
-            turn = self._turn(own, question, said, at, conversation.title)
+            about = {CONVERSATION: conversation.title} | ({BEGINS: True} if first else {}) if conversation.title else {}
+            turn, first = self._turn(own, question, said, at, about), False
             yield read_turn(self._wanted, done, where, self._assistant.source, self._unit, turn)
 
-    def _turn(self, task_id: str, question: str | None, said: ShownMessage, at: float, title: str) -> Turn:
+    def _turn(self, task_id: str, question: str | None, said: ShownMessage, at: float, extra: dict[str, Any]) -> Turn:
         """Its id is its own node's alone, so an answer that was made anew is another turn, in whichever export it comes."""
-        extra: dict[str, Any] = {CONVERSATION: title} if title else {}
         if question:
             extra[ANSWERS] = question
         if said.role == "user" and said.attachment:

@@ -76,6 +76,7 @@ def test_an_import_is_undone_and_comes_again(light: World) -> None:
     assert bring(light, path)["new"] == 2
     assert history(light) == before
     assert light.command("hmem", "search", CHAT, "heron").stdout.count("heron") == 1
+    assert "what stands at the pond?" in light.command("hmem", "search", CHAT, "boiler").stdout, "by its title"
     (again,) = listed(light)
     assert again["turns"] == 2
     assert bring(light, path)["new"] == 0
