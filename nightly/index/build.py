@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from nightly.index.previous import Last, Plan, Sums, hash_files, refuse_another_
 from nightly.index.recipe import comparable
 from nightly.index.rows import Rows, read_note_rows
 from nightly.night.folder import Night
-from shared.config.kinds import place_of, served
+from shared.config.kinds import place_of
 from shared.errors import LedgerMismatch
 from shared.release.manifest import LEXICAL, NOTE_VECTORS, NOTES
 from shared.release.manifest_schema import File
@@ -26,8 +26,8 @@ from shared.turns.chunking import CHUNKER_VERSION, indexed_text
 from shared.vectors.base import Builder, Checked, Corpus
 from shared.vectors.registry import builder_of
 
-#: Private copies for the checks, and indexes that are reused as a whole; removed before the step is committed.
-PROOF, EARLIER = "proof", "earlier"
+#: Private copies for the checks; removed before the step is committed.
+PROOF = "proof"
 #: As what the rows in the parts of a place are counted (shared/release/chats.py).
 COUNTED_AS = {LEXICAL: "keywords", NOTES: "notes", place_of("sqlite"): "vectors", NOTE_VECTORS: "note_vectors"}
 
@@ -39,10 +39,12 @@ class Index:
     name: str
     place: str
     builder: Builder
-    made_with: dict[str, Any]
-    earlier: Earlier | None
     given: Corpus
     plan: Plan | None = None  # of an index in parts
+
+    @property
+    def earlier(self) -> Earlier | None:
+        return self.plan.earlier if self.plan else None
 
 
 class Build:
@@ -96,75 +98,59 @@ class Build:
         return {chat: found[chat] for chat in folder.chats}
 
     def index(self, name: str, builder: Builder, rows: Rows) -> Index:
-        """An index, what of the last one it starts from, and what is written."""
-        place, made_with = place_of(name), self._made_with(builder)
+        """An index, and what is written: of one in parts what no earlier part holds, of any other all."""
         if name == "sqlite":
-            return self._in_parts(place, builder, rows)
-        earlier = None
-        if name not in served():
-            earlier = self._last.whole(place, made_with, rows.digests(), self._out / EARLIER)
-        return Index(name, place, builder, made_with, earlier, rows.corpus())
+            return self._in_parts(place_of(name), builder, rows)
+        return Index(name, place_of(name), builder, rows.corpus())
 
     def note_vectors(self, notes: ChunkFolder) -> None:
         """The vectors of the notes, proven; in SQLite files whatever NIGHT_INDEXES says, since every note of a chat is compared."""
         rows, builder = read_note_rows(self._night, notes), builder_of("sqlite", self._night.settings, self._night.run)
         one = self._in_parts(NOTE_VECTORS, builder, rows)
         builder.build(self._out / NOTE_VECTORS, one.given, one.earlier)
-        self.check(one)
-        self.record(one, rows)
+        self.check(one, rows)
         self._note_vectors = {chat: rows.counts(chat).vectors + rows.counts(chat).repeats for chat in rows.chats}
 
-    def check(self, one: Index) -> Checked:
-        """The proof of a closed index, or of what was written to it."""
+    def check(self, one: Index, rows: Rows) -> Checked:
+        """The proof of a closed index, or of what was written to it, with the vectors of tonight's chats in the parts that were taken over."""
         scratch = make_dir(self._out / PROOF) / one.name
-        return one.builder.check(self._out / one.place, scratch, one.given, one.earlier)
+        checked = one.builder.check(self._out / one.place, scratch, one.given, one.earlier)
+        if one.plan is None:
+            return checked
+        from shared.vectors.sqlite.files import count_vectors  # numpy, late
+
+        counted = Counter(checked.vectors)
+        for name in one.plan.taken:
+            counted.update(count_vectors(self._out / one.place / name, rows.chats))
+        given = len(one.given) + sum(map(len, one.given.repeats.values()))
+        wanted = VectorRows(rows, one.given.dimensions)
+        self._note_parts(one.place, self._made_with(), wanted, one.plan, [given])
+        return Checked(counted, checked.unreached)
 
     def clear(self) -> None:
         """Remove what the step must not commit."""
         remove_tree(self._out / PROOF)
-        remove_tree(self._out / EARLIER)
-
-    def record(self, one: Index, rows: Rows) -> None:
-        """What the next night must know of an index to take it over."""
-        if one.plan is not None:
-            given = len(one.given) + sum(map(len, one.given.repeats.values()))
-            self._note_parts(one.place, one.made_with, VectorRows(rows, one.given.dimensions), one.plan, [given])
-        elif one.name not in served():
-            self._places[one.place] = {"made_with": one.made_with, "rows": rows.digests()}
-
-    def vectors(self, one: Index, checked: Checked, rows: Rows) -> dict[str, int]:
-        """The vectors of tonight's chats in a closed index."""
-        counted = Counter(checked.vectors)
-        if one.plan is not None:
-            from shared.vectors.sqlite.files import count_vectors  # numpy, late
-
-            for name in one.plan.taken:
-                counted.update(count_vectors(self._out / one.place / name, rows.chats))
-        return counted
 
     def copied(self, one: Index, rows: Rows) -> int:
         """How many vectors were not written again."""
-        if one.plan is None:
-            held = one.earlier.held if one.earlier else {}
-            return sum(chunk_id in rows.chat(chat_id).digests for chat_id, ids in held.items() for chunk_id in ids)
-        written = len(one.given)
-        return rows.total + self.carried_vectors - written
+        return rows.total + self.carried_vectors - len(one.given) if one.plan else 0
 
-    def result(self, served: Iterable[str]) -> dict[str, Any]:
-        """What later steps and the next night need: places, all files with their hashes, the vectors of notes by chat."""
+    def result(self) -> dict[str, Any]:
+        """What later steps and the next night need: the places in parts, their files with their hashes, the vectors of notes by chat."""
         files: dict[str, File] = {}
-        for place in (*self._places, *served):
+        for place in self._places:
             files |= hash_files(self._out, place, self._taken)
         return {"places": self._places, "files": files, "note_vectors": self._note_vectors}
 
-    def _made_with(self, builder: Builder) -> dict[str, Any]:
-        return {"version": builder.version(), "embedding": comparable(self._night.result("embed")["embedding"])}
+    def _made_with(self) -> dict[str, Any]:
+        from shared.vectors.sqlite.files import LAYOUT
+
+        return {"version": LAYOUT, "embedding": comparable(self._night.result("embed")["embedding"])}
 
     def _in_parts(self, place: str, builder: Builder, rows: Rows) -> Index:
-        wanted, made_with = VectorRows(rows, rows.dimensions), self._made_with(builder)
-        plan = self._last.plan(place, made_with, wanted, self._tonight)
-        given = wanted.corpus(plan.held, plan.merged, plan.others)
-        return Index("sqlite", place, builder, made_with, plan.earlier, given, plan)
+        wanted = VectorRows(rows, rows.dimensions)
+        plan = self._last.plan(place, self._made_with(), wanted, self._tonight)
+        return Index("sqlite", place, builder, wanted.corpus(plan.held, plan.merged, plan.others), plan)
 
     def _note_parts(
         self, place: str, made_with: dict[str, Any], rows: PartRows, plan: Plan, written: Sequence[int]

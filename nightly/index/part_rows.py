@@ -147,7 +147,7 @@ class VectorRows:
 
         ids, vectors, repeats = read_chat(part, chat_id, self._dimensions)
         wanted = self._rows.chat(chat_id)
-        numbers = {one: number for number, one in enumerate(wanted.digests)}
+        numbers = {one: number for number, one in enumerate(wanted.ids)}
         if any(one not in numbers for one in ids) or any(
             wanted.repeats.get(one) != first for one, first in repeats.items()
         ):
@@ -166,7 +166,7 @@ class VectorRows:
         counts, repeats = dict[str, int](), dict[str, dict[str, str]]()
         for chat_id in self._rows.chats:
             rows, known = self._rows.chat(chat_id), held.of(chat_id)
-            counts[chat_id] = len(rows.digests) - sum(one in rows.digests for one in known)
+            counts[chat_id] = sum(one not in known for one in rows.ids)
             if more := {one: first for one, first in rows.repeats.items() if one not in known}:
                 repeats[chat_id] = more
         carried = set[str]()

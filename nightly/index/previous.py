@@ -8,8 +8,7 @@ does again only the chats that have news.
 It may be deleted at any time, and is used only if all of it is as it was when it was verified: a file of the same size and time counts as that, and
 is hashed again every seventh night, before its rows are written to another file, and after a night that met damage. An index in parts
 (`lexical/`, `vectors/`) is reused part by part, as links to the same files, unless a row in it is no longer wanted; so forgotten turns are
-never carried over. Small parts are merged (shared/release/parts.py). Other indexes (Chroma, LanceDB) are reused as a whole, and at most once: the
-index is moved into the build's folder first, so if the build crashes, the next one starts from nothing.
+never carried over. Small parts are merged (shared/release/parts.py). Other indexes (Chroma, LanceDB, those on servers) are written anew each night.
 """
 
 from __future__ import annotations
@@ -27,28 +26,24 @@ import orjson
 from nightly.index.part_rows import Held, PartRows, other_chats
 from nightly.index.recipe import comparable
 from nightly.night.folder import Night
-from shared.errors import HmemError, ReleaseRefused, StorageError
+from shared.errors import HmemError, StorageError
 from shared.release.chats import COUNTED, ChatRow, ChatTable, version
 from shared.release.integrity import damage_named, is_due
 from shared.release.manifest import CHATS, file_record, list_files
 from shared.release.manifest_schema import File
 from shared.release.parts import Earlier, absorbed
 from shared.system.faults import crash_point
-from shared.system.files import commit_dir, fresh_dir, make_dir, remove_tree, sha256_bytes, sha256_file, write_atomic
+from shared.system.files import commit_dir, fresh_dir, remove_tree, sha256_bytes, sha256_file, write_atomic
 
 LAST = "last"
 INDEX = "index.json"
 #: Beside it after a night that met damage: nothing is taken to be as it was by its size and time.
 DISTRUSTED = "distrusted"
 FORMAT = 6
-#: Above this share of new rows an index is rebuilt: reusing gains little then, and a new index has no leftovers.
-MOST_NEW = 0.5
 
 Files = Mapping[str, File]
 #: What is counted over chats.
 Sums = dict[str, int]
-#: Chat id -> chunk id -> digest of what the index holds of it.
-Digests = Mapping[str, Mapping[str, str]]
 
 
 def hash_files(folder: Path, place: str, known: Files | None = None) -> dict[str, File]:
@@ -167,34 +162,11 @@ class Last:
         taken = sorted(found.keys() - merged)
         return Plan(
             {name: record["parts"][name] for name in taken},
-            Earlier(folder, {}, tuple(taken)) if taken else None,
+            Earlier(folder, tuple(taken)) if taken else None,
             Held(rows, {folder / name: found[name].keys() for name in taken}),
             [folder / name for name in (*gone, *merged)],
             sorted(others),
         )
-
-    def whole(self, place: str, made_with: Mapping[str, Any], wanted: Digests, into: Path) -> Earlier | None:
-        """The index, moved into a folder, if all of it is still needed; None: build from nothing."""
-        record = self.record_of(place, made_with)
-        if record is None or self.path is None or not (self.path / place).is_dir():
-            return None
-        (self.path / place).rename(make_dir(into) / place)
-        why = _why_not(record["rows"], wanted)
-        if why is None and not self._holds(into, place):
-            why = "its files were changed, or cannot be read"
-        if why:
-            remove_tree(into / place)
-            self._say(f"{place}/", why)
-            return None
-        return Earlier(into / place, {chat_id: set(ids) for chat_id, ids in record["rows"].items()})
-
-    def _holds(self, folder: Path, place: str) -> bool:
-        """Whether the folder has exactly the files of this place, unchanged."""
-        names = (name.removeprefix(f"{place}/") for name in self._record["files"] if name.startswith(f"{place}/"))
-        try:
-            return hash_files(folder, place) == self.files(place, names)
-        except (OSError, ReleaseRefused):
-            return False
 
     def _say(self, what: str, why: str) -> None:
         self._report.say(f"  {what} is built from nothing instead of reusing the last night's: {why}.")
@@ -229,28 +201,13 @@ def _held(part: Path, rows: PartRows, tonight: Collection[str] | None) -> dict[s
 
 
 def _refuse_damage(kept: Path, record: Mapping[str, Any], run: int) -> None:
-    """ValueError or OSError unless all files are as they were: by size and time, or by their hashes where it is their turn. An index that is
-    reused as a whole is hashed when it is."""
+    """ValueError or OSError unless all files are as they were: by size and time, or by their hashes where it is their turn."""
     distrusted = (kept / DISTRUSTED).exists()
-    in_parts = {place for place, about in record["places"].items() if "parts" in about}
     for name, file in record["files"].items():
-        if name.partition("/")[0] not in in_parts:
-            continue
         stat = (kept / name).stat()
         trusted = stat.st_mtime_ns == file["modified"] and not distrusted and not is_due(name, run)
         if stat.st_size != file["size"] or not (trusted or sha256_file(kept / name) == file["sha256"]):
             raise ValueError(f"{name} was changed")
-
-
-def _why_not(held: Digests, wanted: Digests) -> str | None:
-    """Why an index with these rows cannot be extended, or None."""
-    for chat_id, ids in held.items():
-        now = wanted.get(chat_id, {})
-        if any(now.get(chunk_id) != digest for chunk_id, digest in ids.items()):
-            return "some of its content was forgotten or has changed"
-    total = sum(map(len, wanted.values()))
-    new = total - sum(map(len, held.values()))
-    return f"{new} of {total} vectors are new" if new > MOST_NEW * total else None
 
 
 def _read_record(kept: Path) -> tuple[dict[str, Any], str]:
@@ -290,7 +247,7 @@ def _keep(night: Night, base: Path) -> None:
             for place in made["places"]:
                 shutil.copytree(night.output(step) / place, temporary / place, copy_function=os.link)
             places |= made["places"]
-            files |= {name: file for name, file in made["files"].items() if name.partition("/")[0] in made["places"]}
+            files |= made["files"]
         for name, file in files.items():
             file["modified"] = (temporary / name).stat().st_mtime_ns
         about = {

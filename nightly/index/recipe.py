@@ -14,7 +14,6 @@ from shared.ranking.extractive_summary import SUMMARY_VERSION
 from shared.release import chats
 from shared.search import lexical
 from shared.turns.chunking import CHUNKER_VERSION
-from shared.vectors.registry import builder_of
 
 Recipe = dict[str, Any]
 #: Indexes in parts, which take tonight's chats alone.
@@ -23,6 +22,8 @@ IN_PARTS = frozenset({"sqlite"})
 
 def recipe_of(settings: Settings, last: Recipe | None, *, ask: bool = True) -> Recipe:
     """As the settings and the servers say now. What a server cannot be asked, or is not (`ask`), is taken to be as in the last one."""
+    from shared.vectors.sqlite.files import LAYOUT  # numpy, late
+
     last = last or {}
     writers = [settings.writer_of("summaries"), settings.writer_of("notes")]
     models = sorted({one.model for one in writers if one and one.kind == "ollama"})
@@ -38,7 +39,7 @@ def recipe_of(settings: Settings, last: Recipe | None, *, ask: bool = True) -> R
         "timezone": settings.chat_timezone,
         "words": lexical.version(),
         "chats": chats.version(),
-        "vectors": builder_of("sqlite", settings, 0).version(),
+        "vectors": LAYOUT,
         "summary": SUMMARY_VERSION,
         "indexes": list(settings.indexes),
         "embedder": [settings.embedder, settings.model_name, *_known(settings)],

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: In the folder of the embed step: the centre of each chat (shared/embedding/centring.py), in the order of the chunks.
 CENTRES = "centres.npy"
-#: Bytes of the digest that distinguishes the rows of an index.
+#: Bytes of the digest that distinguishes vectors.
 DIGEST_BYTES = 16
 #: Rows that are looked at together, and rows whose ids are kept: some 300 bytes each.
 AT_ONCE, KEPT_ROWS = 4096, 200_000
@@ -86,14 +86,10 @@ class RowsOfChat:
     """
 
     numbers: list[int] = field(default_factory=list)  # rows of vectors.npy, one an id
-    digests: dict[str, str] = field(default_factory=dict)  # chunk id -> digest of its vector
+    ids: list[str] = field(default_factory=list)
     said_at: list[float] = field(default_factory=list)  # POSIX seconds, one an id
     repeats: dict[str, str] = field(default_factory=dict)  # chunk -> the one with that vector
     not_embedded: int = 0
-
-    @property
-    def ids(self) -> list[str]:
-        return list(self.digests)
 
 
 class RowCounts(NamedTuple):
@@ -113,7 +109,7 @@ class Rows:
         self._vectors = MappedRows(path)
         if len(self._vectors) != len(folder) or self._without() != len(refused):
             raise self._mismatch()
-        self._kept: LRUCache[str, RowsOfChat] = LRUCache(KEPT_ROWS, lambda chat: min(KEPT_ROWS, 1 + len(chat.digests)))
+        self._kept: LRUCache[str, RowsOfChat] = LRUCache(KEPT_ROWS, lambda chat: min(KEPT_ROWS, 1 + len(chat.ids)))
         self._counts: dict[str, RowCounts] = {}
 
     @property
@@ -130,7 +126,7 @@ class Rows:
         """How many a chat has."""
         if chat_id not in self._counts:
             made = self.chat(chat_id)
-            self._counts[chat_id] = RowCounts(len(made.digests), len(made.repeats), made.not_embedded)
+            self._counts[chat_id] = RowCounts(len(made.ids), len(made.repeats), made.not_embedded)
         return self._counts[chat_id]
 
     @property
@@ -154,14 +150,10 @@ class Rows:
         """All of them, for an index that is not in parts."""
         found = {chat_id: self.chat(chat_id) for chat_id in self.chats}
         return Corpus(
-            {chat_id: (one.ids, self.vectors(chat_id)) for chat_id, one in found.items() if one.digests},
+            {chat_id: (one.ids, self.vectors(chat_id)) for chat_id, one in found.items() if one.ids},
             {chat_id: one.repeats for chat_id, one in found.items() if one.repeats},
-            {chat_id: one.said_at for chat_id, one in found.items() if one.digests},
+            {chat_id: one.said_at for chat_id, one in found.items() if one.ids},
         )
-
-    def digests(self) -> dict[str, dict[str, str]]:
-        """Chat id -> chunk id -> digest of its vector."""
-        return {chat_id: digests for chat_id in self.chats if (digests := self.chat(chat_id).digests)}
 
     def _read(self, chat_id: str) -> RowsOfChat:
         import numpy as np
@@ -182,10 +174,10 @@ class Rows:
             if earlier != chunk_id:
                 made.repeats[chunk_id] = earlier
                 continue
-            made.digests[chunk_id] = digest
+            made.ids.append(chunk_id)
             made.numbers.append(row)
             made.said_at.append(started_at)
-        return RowsOfChat(made.numbers, made.digests, made.said_at, made.repeats, not_embedded)
+        return RowsOfChat(made.numbers, made.ids, made.said_at, made.repeats, not_embedded)
 
     def _without(self) -> int:
         """Rows of zeros."""

@@ -1,8 +1,8 @@
 """Build: `lexical/` and the vector indexes, in a new directory, closed and then verified. A crash discards all of it.
 
-What is still valid in the last night's indexes is reused (nightly/index/previous.py), the rest is written; either way an index contains the same
-ids, texts and vectors. Only tonight's chats are looked at: in parts that are taken over, the rows of all others are as they were. New parts are
-verified after closing; reused parts were verified before, and are as they were then.
+What is still valid in the parts of the last night's indexes is reused (nightly/index/previous.py), the rest is written; either way an index has
+the same ids, texts and vectors. Only tonight's chats are looked at: in parts that are taken over, the rows of all others are as they were. What
+is new is verified after closing; reused parts were verified before, and are as they were then.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from nightly.index.build import Build, indexed
 from nightly.index.rows import read_rows
 from nightly.index.servers import make_room
 from nightly.night.folder import Night
-from shared.config.kinds import served
 from shared.release.integrity import refuse_leftovers
 from shared.release.manifest import LEXICAL, NOTES
 from shared.system.faults import crash_point
@@ -33,7 +32,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     crash_point("build:lexical-built")
     if not builders:
         crash_point("build:closed")
-        return {"indexes": [], "indexed": indexed(keywords, None, {}), **tonight.result([])}
+        return {"indexes": [], "indexed": indexed(keywords, None, {}), **tonight.result()}
     rows = read_rows(night, tonight.chunks)
     make_room(night, names)
     indexes = [tonight.index(name, builder, rows) for name, builder in builders.items()]
@@ -42,18 +41,17 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     if notes is not None:
         tonight.note_vectors(notes)
     crash_point("build:closed")
-    checked = [tonight.check(one) for one in indexes]
+    checked = [tonight.check(one, rows) for one in indexes]
     tonight.clear()
     refuse_leftovers(out)
-    for one in indexes:
-        tonight.record(one, rows)
-    vectors = [tonight.vectors(one, check, rows) for one, check in zip(indexes, checked, strict=True)]
     copied, total = tonight.copied(indexes[0], rows), rows.total + tonight.carried_vectors
     return {
         "indexes": list(names),
         "copied_forward": copied,
         "added": total - copied,
         "unreached": sum(one.unreached for one in checked),
-        "indexed": indexed(keywords, rows, {chat: min(one.get(chat, 0) for one in vectors) for chat in rows.chats}),
-        **tonight.result([one.place for one in indexes if one.name in served()]),
+        "indexed": indexed(
+            keywords, rows, {chat: min(one.vectors.get(chat, 0) for one in checked) for chat in rows.chats}
+        ),
+        **tonight.result(),
     }

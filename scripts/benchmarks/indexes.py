@@ -275,11 +275,9 @@ def build(task: Task, settings: Settings) -> dict[str, Any]:
     chats = {f"chat-{chat}": (_ids(chat, task.turns)[rows], vectors[chat, rows]) for chat in range(len(vectors))}
     corpus = Corpus(chats, said_at={chat: [BEGUN + PAUSE_SECONDS * n for n in new] for chat in chats})
     place, earlier = kinds.place_of(task.backend), None
-    if task.earlier is not None:
-        held = {f"chat-{chat}": frozenset(_ids(chat, task.held)) for chat in range(len(vectors))}
+    if task.earlier is not None and task.backend == "sqlite":
         before = replace(task, run=task.earlier).release / place
-        parts = sorted(part.name for part in before.iterdir()) if task.backend == "sqlite" else ()
-        earlier = Earlier(before, held, tuple(parts))
+        earlier = Earlier(before, tuple(sorted(part.name for part in before.iterdir())))
     began = time.perf_counter()
     builder_of(task.backend, settings, task.run).build(task.release / place, corpus, earlier)
     return {"seconds": time.perf_counter() - began}

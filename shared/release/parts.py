@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,15 +22,11 @@ SUFFIX = ".sqlite"
 
 @dataclass(frozen=True)
 class Earlier:
-    """A verified, unmodified index of an earlier night that a new one may reuse. Its files are never written to again.
-
-    `held` are the chunks in it by chat, all of them still needed with the same vector. Of an index in parts (`parts`: file names; there may be
-    other files, too) it is empty: the builder is given only what the parts do not hold. Any other index is reused as a whole or not at all.
-    """
+    """Parts (file names) of a verified, unmodified index of an earlier night that a new one reuses: its builder is given only what they do not
+    hold. Its files are never written to again."""
 
     path: Path
-    held: Mapping[str, AbstractSet[str]]
-    parts: tuple[str, ...] = ()
+    parts: tuple[str, ...]
 
 
 def level(rows: int) -> int:

@@ -103,12 +103,11 @@ class Builder(Protocol):
         """SettingsError if a library or a setting is missing, IndexServerUnavailable if a server does not answer. Cheap: asked before all else."""
         ...
 
-    def version(self) -> str:
-        """What determines the stored form, apart from the vectors: only an index of the same version may be reused."""
-        ...
-
     def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:
-        """Write the index and close it; `check` verifies it. StorageError if it cannot be written. A crash discards all of it."""
+        """Write the index and close it; `check` verifies it. StorageError if it cannot be written. A crash discards all of it.
+
+        `earlier`: of an index in parts only, those that are taken over.
+        """
         ...
 
     def check(self, place: Path, scratch: Path, corpus: Corpus, earlier: Earlier | None = None) -> Checked:

@@ -32,9 +32,9 @@ BUDGETS = {
     "nightly/backfill": 490,
     "nightly/cli": 825,
     "nightly/imports": 3535,
-    "nightly/index": 1030,
+    "nightly/index": 980,
     "nightly/night": 870,
-    "nightly/steps": 1085,
+    "nightly/steps": 1080,
     "nightly/writing": 480,
     "scripts": 2365,
     "shared": 160,
@@ -47,9 +47,9 @@ BUDGETS = {
     "shared/system": 1270,
     "shared/text": 775,
     "shared/turns": 1195,
-    "shared/vectors": 1970,
+    "shared/vectors": 1900,
     "shared/wire": 575,
-    "tests": 42955,
+    "tests": 42880,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 75, 41, 26
@@ -81,7 +81,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_490
+    assert product <= 48_365
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

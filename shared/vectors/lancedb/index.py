@@ -1,8 +1,7 @@
 """LanceDB, embedded: two tables in `lancedb/` (shared/vectors/lancedb/tables.py). A search is exact: an index of the chat's number leads to its rows,
 and these are compared one by one.
 
-Data files are never written to again: the next night links them and adds one with what is new, until there are MOST_FRAGMENTS (a search then
-takes twice as long as in one file), when all is written anew. Lance's own `optimize` would write all of them anew each time.
+Each night writes it anew: 100,000 vectors take a second.
 
 Lance opens data files when it needs them, so a reader has a directory of links to them: what is removed meanwhile can still be read. Its
 threads belong to the process and stay when an index is closed.
@@ -10,8 +9,6 @@ threads belong to the process and stay when an index is closed.
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +36,6 @@ from shared.vectors.lancedb.tables import (
     LanceIndex,
     connect,
     data_files,
-    manifest_stem,
     refused,
     stored_vectors,
     table_dir,
@@ -50,8 +46,6 @@ from shared.vectors.sqlite.files import STORED
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
 
-#: Data files of an index, one a night, from which on it is written anew.
-MOST_FRAGMENTS = 64
 #: In HMEM_STATE_DIR: a directory of links for each reader.
 VIEWS = "views"
 
@@ -62,21 +56,14 @@ class LanceBuilder:
     def refuse_unless_usable(self) -> None:
         refuse_without_library("lancedb")
 
-    def version(self) -> str:
-        return f"lancedb {importlib.metadata.version('lancedb')}, layout {LAYOUT}"
-
-    def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:
-        """As in `Builder`. The data files of an earlier index are linked, and what is new becomes one more."""
+    def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:  # noqa: ARG002 - it is not in parts
+        """As in `Builder`."""
         make_dir(place)
         with _named(place, "written"):
-            held = _held(earlier.path, corpus) if earlier else {}
-            numbers = {chat_id: number for chat_id, (number, _) in held.items()}
-            new = [chat_id for chat_id in {**corpus.chats, **corpus.repeats} if chat_id not in numbers]
-            numbers |= {chat_id: number for number, chat_id in enumerate(new, max(numbers.values(), default=0) + 1)}
-            if earlier and held:
-                _link_tree(table_dir(earlier.path), table_dir(place))
+            numbers = {chat_id: number for number, chat_id in enumerate({**corpus.chats, **corpus.repeats}, start=1)}
             _write_chats(place, corpus, numbers)
-            _write_vectors(place, corpus, numbers, {chat_id: ids for chat_id, (_, ids) in held.items()})
+            if len(corpus):
+                _write_vectors(place, corpus, numbers)
 
     def check(self, place: Path, scratch: Path, corpus: Corpus, earlier: Earlier | None = None) -> Checked:  # noqa: ARG002 - read in place, all of it
         """As in `Builder`. Every vector is compared byte for byte, and every chat is counted through the index that a search goes by."""
@@ -127,22 +114,6 @@ def _link_or_copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def _held(path: Path, corpus: Corpus) -> dict[str, tuple[int, set[str]]]:
-    """Number and rows of each chat of an earlier index; nothing if it is not to be added to: it has many files, or a row that is not wanted
-    (also one whose vector is now another chunk's as well, which was said before it)."""
-    if not 0 < len(data_files(path)) < MOST_FRAGMENTS:
-        return {}
-    index = LanceIndex(path, corpus.dimensions, cache_bytes=0)
-    held = {chat_id: (chat.number, set[str]()) for chat_id, chat in index.chats.items()}
-    for batch in index.batches(["chat_id", "chunk_id"]):
-        for chat_id, chunk_id in zip(*(batch[name].to_pylist() for name in ("chat_id", "chunk_id")), strict=True):
-            held[chat_id][1].add(chunk_id)
-    wanted = all(
-        ids <= set(corpus.chats[chat_id][0] if chat_id in corpus.chats else ()) for chat_id, (_, ids) in held.items()
-    )
-    return held if wanted and held.keys() <= {*corpus.chats, *corpus.repeats} else {}
-
-
 def _write_chats(place: Path, corpus: Corpus, numbers: Mapping[str, int]) -> None:
     import pyarrow as pa  # type: ignore[import-untyped]
 
@@ -154,43 +125,30 @@ def _write_chats(place: Path, corpus: Corpus, numbers: Mapping[str, int]) -> Non
     connect(place).create_table(CHATS, rows)
 
 
-def _write_vectors(place: Path, corpus: Corpus, numbers: Mapping[str, int], held: Mapping[str, set[str]]) -> None:
-    """Add what is not held, and index all of it; what an earlier night needed and this one does not is gone afterwards."""
+def _write_vectors(place: Path, corpus: Corpus, numbers: Mapping[str, int]) -> None:
     import pyarrow as pa
     from lancedb.index import Bitmap
 
-    new = len(corpus) - sum(map(len, held.values()))
-    if not new:
-        return
     vector = pa.list_(pa.float16(), corpus.dimensions)
     schema = pa.schema([("chat", pa.int64()), ("chat_id", pa.string()), ("chunk_id", pa.string()), ("vector", vector)])
 
     def batches() -> Iterator[Any]:
-        for owners, ids, vectors in _blocks(corpus, held):
+        for owners, ids, vectors in _blocks(corpus):
             stored = pa.FixedSizeListArray.from_arrays(pa.array(vectors.astype(STORED).reshape(-1)), corpus.dimensions)
             yield pa.record_batch([[numbers[owner] for owner in owners], owners, ids, stored], schema=schema)
 
-    rows = pa.RecordBatchReader.from_batches(schema, batches())
-    database, before = connect(place), _old_files(place)
-    if held:
-        table = database.open_table(TABLE)
-        table.add(rows)
-    else:
-        table = database.create_table(TABLE, rows)
-    table.create_index("chat", config=Bitmap(), replace=True)
-    _drop_old_versions(place, table.version, before)
+    table = connect(place).create_table(TABLE, pa.RecordBatchReader.from_batches(schema, batches()))
+    table.create_index("chat", config=Bitmap())
 
 
-def _blocks(corpus: Corpus, held: Mapping[str, set[str]]) -> Iterator[tuple[list[str], list[str], Vectors]]:
-    """(chat ids, chunk ids, vectors) of all rows that are not held, some BLOCK_ROWS at a time, of as many chats as it takes."""
+def _blocks(corpus: Corpus) -> Iterator[tuple[list[str], list[str], Vectors]]:
+    """(chat ids, chunk ids, vectors) of all rows, some BLOCK_ROWS at a time, of as many chats as it takes."""
     owners, names, parts = list[str](), list[str](), list["Vectors"]()
     for chat_id, (ids, vectors) in corpus.chats.items():
-        known = held.get(chat_id, set())
-        rows = [row for row, chunk_id in enumerate(ids) if chunk_id not in known]
-        for start in range(0, len(rows), BLOCK_ROWS):
-            block = rows[start : start + BLOCK_ROWS]
-            owners += [chat_id] * len(block)
-            names += [ids[row] for row in block]
+        for start in range(0, len(ids), BLOCK_ROWS):
+            block = slice(start, start + BLOCK_ROWS)
+            names += ids[block]
+            owners += [chat_id] * (len(names) - len(owners))
             parts.append(vectors[block])
             if len(names) >= BLOCK_ROWS:
                 yield owners, names, np.concatenate(parts)
@@ -199,22 +157,8 @@ def _blocks(corpus: Corpus, held: Mapping[str, set[str]]) -> Iterator[tuple[list
         yield owners, names, np.concatenate(parts)
 
 
-def _old_files(place: Path) -> list[Path]:
-    """What belongs to the version that is there: its indexes, and the record of how it came about."""
-    return [path for name in ("_indices", "_transactions") for path in (table_dir(place) / name).glob("*")]
-
-
-def _drop_old_versions(place: Path, version: int, before: Sequence[Path]) -> None:
-    """Leave one version: Lance keeps what each write has replaced. `optimize` would also write the data files anew, each night."""
-    for path in before:
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    for manifest in (table_dir(place) / "_versions").glob("*.manifest"):
-        if manifest.stem != manifest_stem(version):
-            manifest.unlink()
-
-
 def _check_files(place: Path, index: LanceIndex) -> None:
-    """One version, and no file of another one, in which there might be what is not wanted."""
+    """No file of another index, in which there might be what is not wanted."""
     if index.table is None:
         if table_dir(place).exists():
             raise refused(place, "has vectors though no chat has any")
@@ -227,9 +171,8 @@ def _check_files(place: Path, index: LanceIndex) -> None:
         or indexed.num_indexed_rows != sum(c.count for c in index.chats.values())
     ):
         raise refused(place, "has rows that its index does not know")
-    manifests = [path.stem for path in (table_dir(place) / "_versions").glob("*.manifest")]
     indexes = list((table_dir(place) / "_indices").iterdir())
-    if len(data_files(place)) != fragments or manifests != [manifest_stem(index.table.version)] or len(indexes) != 1:
+    if len(data_files(place)) != fragments or len(indexes) != 1:
         raise refused(place, "has files that do not belong to it")
 
 

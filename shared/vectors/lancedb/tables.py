@@ -50,11 +50,6 @@ def data_files(place: Path) -> list[str]:
     return sorted(path.name for path in (table_dir(place) / "data").glob("*"))
 
 
-def manifest_stem(version: int) -> str:
-    """How Lance names the manifest of a version: the newest comes first in a listing."""
-    return f"{(1 << 64) - 1 - version:020d}"
-
-
 def refused(place: Path, why: str) -> ReleaseRefused:
     return ReleaseRefused(f"{place} {why}. Run the night again.")
 

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     #: (chat id, chunk id, POSIX seconds or None, its vector)
     Row = tuple[str, str, float | None, Sequence[float]]
 
-#: Raise it when the same vectors would be stored in another way.
-LAYOUT = 1
 #: What Qdrant answers where a collection of the name exists.
 CONFLICT = 409
 #: Links of a vector in the graph of its chat; the graph over all chats is not made.
@@ -165,9 +163,6 @@ class QdrantBuilder(ServedBuilder):
             )
         with _night(self._settings, on_server.DAY_SECONDS) as client, answered():
             client.get_collections()
-
-    def version(self) -> str:
-        return f"qdrant, layout {LAYOUT}"
 
     def _put(self, served: Served, corpus: Corpus) -> None:
         with _night(self._settings, on_server.NIGHT_SECONDS) as client:

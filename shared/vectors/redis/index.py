@@ -126,9 +126,6 @@ class RedisBuilder(ServedBuilder):
         with self._client(DAY_SECONDS) as client:
             refuse_server(client)
 
-    def version(self) -> str:
-        return f"redis, layout {sets.LAYOUT}"
-
     def _put(self, served: Served, corpus: Corpus) -> None:
         with self._client(NIGHT_SECONDS) as client:
             sets.put(client, served, corpus)

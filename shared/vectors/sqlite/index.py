@@ -25,7 +25,7 @@ from shared.release.manifest import prove_folder, read_manifest
 from shared.release.parts import Earlier, begin, new_part, part_files
 from shared.vectors.base import Checked, Corpus, VectorIndex
 from shared.vectors.searching import AskingBackend
-from shared.vectors.sqlite.files import LAYOUT, STORED, ChatVectors, VectorFile, read_part, read_repeats, write_part
+from shared.vectors.sqlite.files import STORED, ChatVectors, VectorFile, read_part, read_repeats, write_part
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
@@ -39,9 +39,6 @@ class SqliteBuilder:
 
     def refuse_unless_usable(self) -> None:
         """SQLite is always there."""
-
-    def version(self) -> str:
-        return f"vectors layout {LAYOUT}"
 
     def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:
         """As in `Builder`. The parts of `earlier` are taken over; the corpus, which they do not hold, becomes a part of its own."""

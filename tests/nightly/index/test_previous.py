@@ -15,23 +15,21 @@ from nightly.index import previous
 from shared.config.kinds import place_of
 from shared.release.manifest import LEXICAL
 from shared.turns.chunk import Chunk
-from shared.vectors.chroma import index as chroma
 from tests.support.night.builds import Nights, flipped, rewrite, said, talk
 
-CHROMA = place_of("chroma")
 VECTORS = place_of("sqlite")
 
 
-def test_an_index_that_only_grew_is_added_to_and_equals_a_new_one(nights: Nights, tmp_path: Path) -> None:
+def test_an_index_that_only_grew_is_added_to_and_equals_a_new_one(nights: Nights) -> None:
     nights.published([*talk(60), said("1", 1, "alone")])
     grown = [*talk(70), said("1", 1, "alone"), said("1", 2, "alone"), said("new", 1)]
     result = nights.published(grown)
     assert (result["copied_forward"], result["added"]) == (121, 21)
-    added = nights.contents(tmp_path)
+    added = nights.contents()
     shutil.rmtree(nights.last)
     anew = nights.published(grown)
     assert (anew["copied_forward"], anew["added"]) == (0, 142)
-    assert nights.contents(tmp_path) == added, "the same ids and the same bytes"
+    assert nights.contents() == added, "the same ids and the same bytes"
     assert anew["indexed"] == result["indexed"]
     assert [path.name for path in nights.last.iterdir()] == ["3"], "the newest one only"
     assert nights.report.lines == []
@@ -43,17 +41,15 @@ def _without_record(last: Path) -> None:
 
 def _changed_record(last: Path) -> None:
     record = last / "1" / "index.json"
-    record.write_bytes(record.read_bytes().replace(b"t1-9912", b"t9-9912"))
+    record.write_bytes(record.read_bytes().replace(b"1.sqlite", b"9.sqlite"))
 
 
 REFUSED: dict[str, tuple[Callable[[Path], object], dict[str, Any], str]] = {
     "no record": (_without_record, {}, "cannot be used"),
     "a changed record": (_changed_record, {}, "does not match its checksum"),
-    "a changed file": (
-        lambda p: rewrite(p / "1" / CHROMA / chroma.DATABASE, flipped), {}, "were changed"),
-    "a cut file": (lambda p: rewrite(p / "1" / CHROMA / chroma.DATABASE, lambda c: c[:-1]), {}, "were changed"),
-    "a file too many": (lambda p: (p / "1" / CHROMA / "more").touch(), {}, "were changed"),
-    "a link": (lambda p: (p / "1" / CHROMA / "more").symlink_to("/etc/hostname"), {}, "changed"),
+    "a changed file": (lambda p: rewrite(p / "1" / VECTORS / "1.sqlite", flipped), {}, "was changed"),
+    "a cut file": (lambda p: rewrite(p / "1" / VECTORS / "1.sqlite", lambda c: c[:-1]), {}, "was changed"),
+    "a file too few": (lambda p: (p / "1" / VECTORS / "1.sqlite").unlink(), {}, "No such file"),
     "another model": (lambda p: None, {"digest": "d2"}, "another embedding"),
     "other prefixes": (lambda p: None, {"document_prefix": "passage: "}, "another embedding"),
 }  # fmt: skip
@@ -77,7 +73,7 @@ def test_a_last_index_that_is_not_whole_or_not_ours_is_not_used(nights: Nights, 
     assert (result["copied_forward"], result["added"]) == (0, 12)
     assert len(nights.report.lines) == 1
     assert re.search(why, nights.report.lines[0])
-    assert {path.name for path in nights.built.iterdir()} == {LEXICAL, CHROMA, "result.json"}
+    assert {path.name for path in nights.built.iterdir()} == {LEXICAL, VECTORS, "result.json"}
     assert nights.published(talk(7), **identity)["copied_forward"] == 12, "what this night kept is whole"
 
 
@@ -96,11 +92,11 @@ def _words(chunks: list[Chunk]) -> set[str]:
     ],
 )
 def test_what_was_forgotten_is_not_carried_on(tmp_path: Path, tonight: list[Chunk]) -> None:
-    nights = Nights(tmp_path, "sqlite,chroma")
+    nights = Nights(tmp_path)
     nights.published(talk(10))
     result = nights.published([*tonight, *(said("9912", number) for number in range(20, 23))])
     assert result["copied_forward"] == 0
-    assert [line.split()[0] for line in nights.report.lines] == ["lexical/1.sqlite", "vectors/1.sqlite", "chroma/"]
+    assert [line.split()[0] for line in nights.report.lines] == ["lexical/1.sqlite", "vectors/1.sqlite"]
     assert all("forgotten or has changed" in line for line in nights.report.lines)
     gone = _words(talk(10)) - _words(tonight)
     assert gone
@@ -114,11 +110,11 @@ def test_nothing_of_the_last_index_is_written_to(nights: Nights) -> None:
     """Its files are those of a finished night: only their copy may be opened."""
     night, _ = nights.build(talk(6))
     previous.keep(night)
-    source = night.output("build") / CHROMA
-    before = previous.hash_files(source.parent, CHROMA)
+    source = night.output("build") / VECTORS
+    before = previous.hash_files(source.parent, VECTORS)
     assert all((source.parent / name).samefile(nights.last / "1" / name) for name in before)
     assert nights.published(talk(7))["copied_forward"] == 12
-    assert previous.hash_files(source.parent, CHROMA) == before
+    assert previous.hash_files(source.parent, VECTORS) == before
 
 
 def test_a_disk_that_fails_while_keeping_does_not_fail_the_night(

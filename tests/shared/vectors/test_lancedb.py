@@ -1,4 +1,4 @@
-"""What LanceDB alone is asked beside the contract of all backends: how one night's files become the next one's, and what a check sees."""
+"""What LanceDB alone is asked beside the contract of all backends: what a check sees, and what a reader has."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ import pytest
 from shared.config.kinds import place_of
 from shared.errors import ReleaseRefused, StorageError
 from shared.release.manifest import verify
-from shared.release.parts import Earlier
 from shared.vectors import searching
 from shared.vectors.base import Corpus
-from shared.vectors.lancedb import index as lancedb
 from shared.vectors.lancedb.index import LanceBuilder
 from shared.vectors.lancedb.tables import CHATS, LanceIndex, connect, data_files, table_dir
 from tests.support.night.index_world import (
@@ -34,14 +32,12 @@ from tests.support.night.index_world import (
 LANCEDB = place_of("lancedb")
 
 SAID = {"1": notes("1", 120), "two": notes("two", 30), "-100": notes("-100", 1)}
-MORE = {"1": notes("1", 150), "two": notes("two", 30), "-100": notes("-100", 3), "new": notes("new", 60)}
 
 
-def build(place: Path, corpus: Corpus, last: Path | None = None) -> Path:
-    """An index as the night makes it, added to the one in `last`, and proven."""
-    earlier = Earlier(last, {}) if last else None
-    LanceBuilder().build(place, corpus, earlier)
-    checked = LanceBuilder().check(place, place.parent / "scratch", corpus, earlier)
+def build(place: Path, corpus: Corpus) -> Path:
+    """An index as the night makes it, and proven."""
+    LanceBuilder().build(place, corpus)
+    checked = LanceBuilder().check(place, place.parent / "scratch", corpus)
     assert checked.vectors == {chat: len(of_chat) for chat, (of_chat, _) in corpus.chats.items()}
     return place
 
@@ -50,75 +46,6 @@ def files(place: Path) -> dict[str, tuple[int, bytes]]:
     """Inode and content of each file."""
     found = (path for path in place.rglob("*") if path.is_file())
     return {str(path.relative_to(place)): (path.stat().st_ino, path.read_bytes()) for path in found}
-
-
-def bytes_in(place: Path) -> bytes:
-    return b"".join(content for _, content in files(place).values())
-
-
-def found_in(place: Path, said: dict[str, dict[str, str]]) -> bool:
-    """Whether each text is the nearest of its own."""
-    index = LanceIndex(place, DIMENSIONS)
-    return all(
-        index.nearest(vector_of(text), chat, 1)[0].chunk_id == chunk_id
-        for chat, chunks in said.items()
-        for chunk_id, text in chunks.items()
-    )
-
-
-# ------------------------------------------------------------------------------------------------------ night after night
-
-
-@pytest.mark.slow
-def test_a_night_adds_a_file_to_those_of_the_last_one_which_stay_as_they_are(tmp_path: Path) -> None:
-    first = build(tmp_path / "1", corpus_of(SAID))
-    before = files(first)
-    second = build(tmp_path / "2", corpus_of(MORE), first)
-    assert files(first) == before
-    data = set(data_files(first))
-    assert len(data) == 1 < len(data_files(second)) == 2
-    inodes = {inode for inode, _ in before.values()}
-    new = {name for name, (inode, _) in files(table_dir(second)).items() if inode not in inodes}
-    assert not any(Path(name).name in data for name in new), "the old data file is the same file"
-    assert sorted(Path(name).parts[0] for name in new).count("data") == 1
-    assert found_in(second, MORE), "the rows of the new file too"
-    assert found_in(first, SAID)
-
-
-def test_many_nights_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lancedb, "MOST_FRAGMENTS", 4)
-    last, counts = build(tmp_path / "0", corpus_of({"1": notes("1", 5)})), []
-    for night in range(1, 9):
-        said = {"1": notes("1", 5 + night), str(night % 3): notes(str(night % 3), 5 + night)}
-        said |= {chat: notes(chat, 5 + night) for chat in LanceIndex(last, DIMENSIONS).chats}
-        place = build(tmp_path / str(night), corpus_of(said), last)
-        shutil.rmtree(last)
-        last = place
-        counts.append(len(data_files(last)))
-        kept = [name for name in files(last) if name.startswith(table_dir(last).name)]
-        assert len([name for name in kept if name.endswith(".manifest")]) == 1
-        assert len({Path(name).parent for name in kept if "_indices" in name}) == 1
-        assert len([name for name in kept if name.endswith(".txn")]) <= 2
-    assert counts == [2, 3, 4, 1, 2, 3, 4, 1]
-
-
-@pytest.mark.parametrize(
-    "now",
-    [
-        {"1": {name: text for name, text in SAID["1"].items() if name != "1/7"}, "two": SAID["two"]},
-        {"1": {"said-before": "note 7 of 1", **SAID["1"]}, "two": SAID["two"]},
-        {"two": SAID["two"]},
-    ],
-    ids=["a row is gone", "another chunk has its vector", "a chat is gone"],
-)
-def test_an_index_with_a_row_that_is_not_wanted_is_not_added_to(tmp_path: Path, now: dict[str, dict[str, str]]) -> None:
-    first = build(tmp_path / "1", corpus_of({"1": SAID["1"], "two": SAID["two"]}))
-    second = build(tmp_path / "2", corpus_of(now), first)
-    assert not {inode for inode, _ in files(second).values()} & {inode for inode, _ in files(first).values()}
-    forgotten = vector_of("note 7 of 1").astype("<f2").tobytes()
-    assert forgotten in bytes_in(first)
-    assert (forgotten in bytes_in(second)) == ("said-before" in now.get("1", {}))
-    assert (b"1/99" in bytes_in(second)) == ("1" in now)
 
 
 # ------------------------------------------------------------------------------------------------------- what a check sees
@@ -148,9 +75,6 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "a manifest that is none": lambda place: _manifest(place).write_bytes(b"something else"),
     "no record of chats": lambda place: shutil.rmtree(place / f"{CHATS}.lance"),
     "a file too many": lambda place: shutil.copyfile(_data(place), _data(place).with_name("0.lance")),
-    "an old version": lambda place: shutil.copyfile(
-        _manifest(place), _manifest(place).with_name(f"{2**64 - 2}.manifest")
-    ),
 }
 
 

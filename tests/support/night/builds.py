@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -20,13 +19,14 @@ from nightly.steps import build, note
 from shared.config.kinds import place_of
 from shared.config.settings import load_settings
 from shared.release.chats import COUNTED
+from shared.release.parts import part_files
 from shared.system.files import make_dir
 from shared.turns.chunk import Chunk
 from shared.vectors.base import Corpus
-from shared.vectors.chroma import index as chroma
+from shared.vectors.sqlite.files import read_part
 from tests.support.night.index_world import DIMENSIONS, IDENTITY, vector_of
 
-CHROMA = place_of("chroma")
+VECTORS = place_of("sqlite")
 
 
 def said(chat: str, number: int, text: str | None = None) -> Chunk:
@@ -63,7 +63,7 @@ class Said(Reporter):
 class Nights:
     """Nights of one host up to their build: chunks and vectors are given, no Redis is asked."""
 
-    def __init__(self, root: Path, indexes: str = "chroma") -> None:
+    def __init__(self, root: Path, indexes: str = "sqlite") -> None:
         self.settings = load_settings(hmem_night_dir=root / "night", night_indexes=indexes)
         self.runs, self.report = 0, Said()
 
@@ -115,17 +115,13 @@ class Nights:
         """What the newest build has made."""
         return self.settings.hmem_night_dir / "nights" / str(self.runs) / "build"
 
-    def contents(self, scratch: Path) -> dict[str, dict[str, bytes]]:
+    def contents(self) -> dict[str, dict[str, bytes]]:
         """Chat -> chunk id -> stored vector, of the newest build."""
-        scratch = scratch / f"contents-{self.runs}"
-        shutil.copytree(self.built / CHROMA, scratch)
-        with chroma._opened(scratch, "read") as client:
-            found = {}
-            for one in client.list_collections():
-                rows = client.get_collection(one.name, embedding_function=None).get(include=["embeddings"])
-                found[one.metadata["chat_id"]] = {
-                    i: np.asarray(v, np.float32).tobytes() for i, v in zip(rows["ids"], rows["embeddings"], strict=True)
-                }
+        found: dict[str, dict[str, bytes]] = {}
+        for part in part_files(self.built / VECTORS):
+            for chat, ids, vectors in read_part(part, DIMENSIONS):
+                rows = zip(ids, map(np.ndarray.tobytes, vectors), strict=True)
+                found.setdefault(chat, {}).update(rows)
         return found
 
 

@@ -97,15 +97,18 @@ def make_release(
     *,
     run: int = 1,
     identity: EmbeddingIdentity | None = IDENTITY,
-    earlier: Mapping[str, Earlier] | None = None,
+    earlier: tuple[Path, Said] | None = None,
 ) -> Path:
-    """A sealed release of `said` with these indexes, each of them checked."""
+    """A sealed release of `said` with these indexes, each of them checked. `earlier`: a release whose parts are taken over, and what they hold."""
     path = root / "releases" / str(run)
     path.mkdir(parents=True)
     corpus = corpus_of(said)
     for name in names:
-        builder, last = builder_of(name, settings, run), (earlier or {}).get(name)
-        given = _without(corpus, last.held) if last and last.parts else corpus
+        builder, last, given = builder_of(name, settings, run), None, corpus
+        if name == "sqlite" and earlier:
+            place = earlier[0] / place_of(name)
+            last = Earlier(place, tuple(one.name for one in place.iterdir()))
+            given = _without(corpus, earlier[1])
         builder.build(path / place_of(name), given, last)
         checked = builder.check(path / place_of(name), root / f"scratch-{name}-{run}", given, last)
         assert checked.vectors == given.sizes()
@@ -133,15 +136,6 @@ def _chunks(said: Said) -> Iterator[tuple[Chunk, str]]:
         for number, (chunk_id, text) in enumerate(chunks.items()):
             exchange = chunk_id.partition(":")[0]
             yield Chunk(chunk_id, chat, exchange, (chunk_id,), "user", "anna", text, number, number), text
-
-
-def earlier_of(name: str, release: Path, said: Said) -> Earlier:
-    """All of a release's index, to be taken over."""
-    corpus, place = corpus_of(said), release / place_of(name)
-    held = {
-        chat: {*(corpus.chats[chat][0] if chat in corpus.chats else ()), *corpus.repeats.get(chat, ())} for chat in said
-    }
-    return Earlier(place, held, tuple(path.name for path in place.iterdir()) if name == "sqlite" else ())
 
 
 def opened(settings: Settings, path: Path, name: str = "auto") -> AskingBackend:

@@ -16,7 +16,7 @@ from shared.search.recall import OpenRelease
 from shared.search.types import HiddenTurns, Query
 from shared.system.files import sha256_file
 from shared.vectors.on_server import builder_on
-from tests.support.night.index_world import SAID, MadeUp, earlier_of, ids, make_release, notes, opened
+from tests.support.night.index_world import SAID, MadeUp, ids, make_release, notes, opened
 
 
 def grown() -> dict[str, dict[str, str]]:
@@ -32,7 +32,7 @@ def test_a_night_adds_to_what_the_last_one_built(
     first = make_release(settings, tmp_path, [name], SAID)
     before = {file: sha256_file(first / file) for file in list_files(first)}
     old = opened(settings, first, name)
-    second = make_release(settings, tmp_path, [name], grown(), run=2, earlier={name: earlier_of(name, first, SAID)})
+    second = make_release(settings, tmp_path, [name], grown(), run=2, earlier=(first, SAID))
     new, anew = opened(settings, second, name), make_release(settings, tmp_path / "anew", [name], grown())
     whole = opened(settings, anew, name)
     for question, chat in (("note 33 of 1", "1"), ("note 3 of 1", "1"), ("note 2 of 3", "3"), ("a question", "-2")):
@@ -77,7 +77,7 @@ def test_a_switch_and_a_way_back_while_questions_are_asked(
 ) -> None:
     """Each reader answers from its own release to the end, whichever one is current, and an alias moves both ways."""
     first = make_release(settings, tmp_path, [name], SAID)
-    second = make_release(settings, tmp_path, [name], grown(), run=2, earlier={name: earlier_of(name, first, SAID)})
+    second = make_release(settings, tmp_path, [name], grown(), run=2, earlier=(first, SAID))
     old, stop = opened(settings, first, name), threading.Event()
 
     def ask() -> set[str]:
