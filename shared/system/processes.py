@@ -144,6 +144,11 @@ def module_command(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
+def day_command(*arguments: str) -> list[str]:
+    """An `hmem …`, as this process was started: in the same environment."""
+    return [sys.executable, "-P", "-c", "from dispatcher.cli.main import main; main()", *arguments]
+
+
 @contextmanager
 def of_the_night(settings: Settings) -> Iterator[dict[str, Any]]:
     """Arguments for subprocess for a command of the night: its own credentials, and the user that its directory belongs to, where we may."""

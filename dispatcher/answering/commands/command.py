@@ -62,13 +62,15 @@ class CommandRegistry:
         self._handlers = {name: one for some in handlers for name, one in some.items()}
 
     def of(self, task: Task) -> tuple[Handler, str] | None:
-        """What carries out a message, and its text; None for a question. A forwarded or scheduled command does not count."""
+        """What carries out a message, and its text; None for a question. A forwarded or scheduled command does not count, and the caption of a file
+        only for a handler with `takes_files`."""
         if task.edited:
             return self._edited, ""
-        if task.origin.forward or task.media or task.scheduled:
-            return None
         name, text = read_command(task.message) or ("", "")
-        return (self._handlers[name], text) if name in self._handlers else None
+        handler = self._handlers.get(name)
+        if handler is None or task.origin.forward or task.scheduled:
+            return None
+        return None if task.media and not getattr(handler, "takes_files", False) else (handler, text)
 
     async def question(self, task: Task) -> Task | None:
         """What Claude is asked: a question with its newest text, or the earlier message of `/retry`; None for any other command, and where there is
