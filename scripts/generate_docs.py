@@ -20,7 +20,6 @@ from pydantic.fields import FieldInfo
 from dispatcher.cli.main import hmem
 from dispatcher.health.findings import Fault
 from nightly.cli.main import app as hmem_night
-from scripts import redis_users
 from shared.config.settings import setting_fields, setting_names
 from shared.errors import exit_codes, explanations
 from shared.wire.key_table import all_keys
@@ -147,21 +146,15 @@ def shown_default(field: FieldInfo) -> str:
 
 
 def redis_keys() -> str:
-    """Every key; of those that other programs share also who writes and reads it."""
-    shared, ours = [], []
+    """Every key and user."""
+    rows = []
     for key in all_keys():
-        content = f"{key.type}: {marked(key.content)}"
-        cells = (f"`{key.pattern}`", content, marked(key.expiry) if key.expiry != "none" else "")
-        if key.pattern.startswith("hcli:mem:"):
-            ours.append(cells)
-        else:
-            shared.append((*cells, redis_users.writers(key), redis_users.readers(key)))
+        expiry = f" ({marked(key.expiry)})" if key.expiry != "none" else ""
+        rows.append((f"`{key.pattern}`", f"{key.type}: {marked(key.content)}{expiry}"))
     return page(
         "Redis keys and users", "shared/wire/keys.toml and shared/wire/users.toml",
-        "Shared with h-cli's programs; writers and readers are [Redis users](#redis-users), and `owner` reads every key:",
-        table(("key", "content", "expiry", "writer", "reader"), *shared),
-        "Ours:",
-        table(("key", "content", "expiry"), *ours),
+        "The keys `hcli:mem:…` are ours; the others are shared with h-cli's programs.",
+        table(("key", "content (expiry)"), *rows),
         "## Redis users",
         "In [deploy/redis-users.acl](../deploy/redis-users.acl) each part has a user with just the commands and keys it needs.\n"
         "`deploy/new-secrets` fills in fresh passwords. Nobody can log in as `default`, but it keeps its rights, because Redis replays its\n"

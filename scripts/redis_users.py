@@ -6,42 +6,19 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from dataclasses import replace
 from pathlib import Path
 
-from shared.wire import keys
-from shared.wire.key_table import Key, User
+from shared.wire.key_table import User
 from shared.wire.users import acl, selector, users
 
 ACL = Path(__file__).parent.parent / "deploy" / "redis-users.acl"
 
 
-def pattern_of(key: Key) -> str:
-    return re.sub(r"\{.*", "*", key.pattern)
-
-
 def with_vectors() -> list[User]:
     """The users where the same Redis stores vectors."""
     return [replace(user, rights=(*user.rights, *user.vectors)) for user in users()]
-
-
-def reaching(key: Key, letter: str) -> list[str]:
-    """The names of the users that may read (R) or write (W) it, not counting scripts."""
-    patterns = {pattern_of(key), keys.ALL}
-    rights = {user.name: [one for one in user.rights if letter in one.access] for user in with_vectors()}
-    return [name for name, some in rights.items() if any(patterns & {*one.patterns} for one in some)]
-
-
-def writers(key: Key) -> str:
-    """Their names; deleting is writing."""
-    return ", ".join(reaching(key, "W")) or "none"
-
-
-def readers(key: Key) -> str:
-    """The same without the owner, who may read every key."""
-    return ", ".join(name for name in reaching(key, "R") if name != "owner") or "none"
 
 
 def additions() -> str:

@@ -1,4 +1,6 @@
-"""Pictures of every page, in light and dark: a made-up household of nine days, its nights, and questions that a stand-in for Claude answers."""
+"""The picture of the README (memory), and pictures of every page, in light and dark.
+
+The pages are of a made-up household of nine days, its nights, and questions that a stand-in for Claude answers."""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ import io
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlencode
@@ -16,6 +19,7 @@ from PIL import Image
 from playwright.sync_api import Browser, FloatRect, Page, sync_playwright
 
 from dispatcher.features.web.tests.page_world import GROUP, NOOR, PageWorld, asked, household, own_world, page_over
+from scripts import picture_of_memory
 from tests.support.processes.chromium import executable
 from tests.support.world import STAND_IN
 
@@ -71,6 +75,10 @@ PAGES: dict[str, Callable[[Page], None]] = {
 }
 
 
+#: The picture of the README.
+MEMORY = "memory"
+
+
 def small(picture: bytes) -> bytes:
     """The picture as a PNG of fewer colours, in at most MOST_BYTES."""
     image = Image.open(io.BytesIO(picture)).convert("RGB")
@@ -100,6 +108,26 @@ def take(browser: Browser, site: PageWorld, names: list[str], folder: Path) -> N
         context.close()
 
 
+def take_memory(folder: Path) -> None:
+    """The chat of the README."""
+    html = picture_of_memory.made()
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": picture_of_memory.WIDTH, "height": 200})
+        page.set_content(html)
+        path = folder / f"{MEMORY}.png"
+        path.write_bytes(small(page.screenshot(full_page=True, animations="disabled")))
+    sys.stderr.write(f"{path} ({path.stat().st_size:,} bytes)\n")
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as driver:
+        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = driver.chromium.launch(executable_path=executable(driver), args=sandbox)
+        yield browser
+        browser.close()
+
+
 def stand_in(folder: Path) -> str:
     """A Claude CLI that prints a version, too, as the checks of the first page want it."""
     path = folder / "claude"
@@ -110,23 +138,33 @@ def stand_in(folder: Path) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"pages (default: all): {', '.join(PAGES)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"pictures (default: all): {', '.join(names())}")
     parser.add_argument("--to", type=Path, default=IMAGES, metavar="FOLDER", help="default: docs/images")
     given = parser.parse_args()
-    if wrong := [name for name in given.names if name not in PAGES]:
-        parser.error(f"there is no page {', '.join(wrong)}. Choose from {', '.join(PAGES)}.")
+    wanted = given.names or names()
+    if wrong := [name for name in wanted if name not in names()]:
+        parser.error(f"unknown picture {', '.join(wrong)}. Choose from {', '.join(names())}.")
     given.to.mkdir(parents=True, exist_ok=True)
+    if MEMORY in wanted:
+        take_memory(given.to)
+    if pages := [name for name in wanted if name in PAGES]:
+        take_pages(pages, given.to)
+
+
+def names() -> list[str]:
+    return [MEMORY, *PAGES]
+
+
+def take_pages(names: list[str], to: Path) -> None:
+    """Of a made-up household, whose nights take a while."""
     with tempfile.TemporaryDirectory(prefix="hmem-pictures-") as folder, own_world(Path(folder)) as world:
         world.environment["CLAUDE_BIN"] = stand_in(world.root)
         world.redis.config_set("appendonly", "yes")
         sys.stderr.write(f"pictures: {DAYS} days and nights of a made-up household ...\n")
         household(world, DAYS)
         asked(world)
-        with page_over(world) as site, sync_playwright() as driver:
-            sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-            browser = driver.chromium.launch(executable_path=executable(driver), args=sandbox)
-            take(browser, site, given.names or [*PAGES], given.to)
-            browser.close()
+        with page_over(world) as site, chromium() as browser:
+            take(browser, site, names, to)
 
 
 if __name__ == "__main__":

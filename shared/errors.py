@@ -33,7 +33,7 @@ class SettingsError(HmemError):
 class RedisUnavailable(HmemError):
     """Redis does not answer, refuses the connection or a command, is full, or is too old.
 
-    Start or repair Redis, check REDIS_URL, and run the command again.
+    Start or repair Redis, or check REDIS_URL.
     """
 
     exit_code = 11
@@ -49,9 +49,9 @@ class ClaudeUnavailable(HmemError):
 
 
 class EmbeddingError(HmemError):
-    """The embedder is missing, does not answer, uses another model than expected, or refuses too many texts.
+    """The embedder is missing, does not answer, uses an unexpected model, or refuses too many texts.
 
-    Install the missing part, start Ollama or pull the model (hmem-night run --pull), and run the command again.
+    Install the missing part, start Ollama or pull the model (hmem-night run --pull).
     """
 
     exit_code = 13
@@ -69,7 +69,7 @@ class ArchiveDamaged(HmemError):
 class StorageError(HmemError):
     """A disk is full, read-only or failing, a database file is corrupt, or a data directory is a link or writable by others.
 
-    Make room, or repair what the message names, and run the command again; cache.sqlite may be deleted.
+    Make room, or repair what the message names; cache.sqlite may be deleted.
     """
 
     exit_code = 15
@@ -121,7 +121,7 @@ class LedgerMismatch(HmemError):
 
 
 class MemoryStale(HmemError):
-    """No night has succeeded for 36 hours, or a release has been pinned for longer than that.
+    """No night has succeeded for 36 hours, or a release has been pinned that long.
 
     Check hmem-night status and the night's log, and run the night.
     """
@@ -159,7 +159,7 @@ class InvalidInput(HmemError):
 class StepTimeout(HmemError):
     """A step of the night took longer than STEP_TIMEOUT.
 
-    Find out what it waited for (log, Ollama, disk, network), and run the night again.
+    Find out what it waited for (log, Ollama, disk, network).
     """
 
     exit_code = 25
@@ -175,16 +175,16 @@ class MirrorFailed(HmemError):
 
 
 class StoreUnavailable(HmemError):
-    """The day store (DAY_STORE_URL) does not answer, refuses the connection, or has a newer schema than the program.
+    """The day store (DAY_STORE_URL) does not answer, or has a newer schema.
 
-    Check its server or disk; answers continue without it, and tags wait in Redis.
+    Check its server or disk; answers go on without it, and tags wait in Redis.
     """
 
     exit_code = 27
 
 
 class ForgetIncomplete(HmemError):
-    """A forgetting is not complete yet; the receipt says what is pending or where forgotten words were found.
+    """A forgetting is incomplete; the receipt says what is pending, or where words were found.
 
     Resolve that, then run hmem forget --resume.
     """
@@ -193,9 +193,9 @@ class ForgetIncomplete(HmemError):
 
 
 class IndexServerUnavailable(HmemError):
-    """The server for vectors (Qdrant or Redis) does not answer or refuses the connection; the current release stays in use.
+    """The server for vectors (Qdrant or Redis) does not answer; the current release stays in use.
 
-    Check that the server runs, and QDRANT_URL or REDIS_VECTORS_URL; run the night again.
+    Check the server, and QDRANT_URL or REDIS_VECTORS_URL; run the night again.
     """
 
     exit_code = 29
@@ -220,7 +220,7 @@ class QueueStalled(HmemError):
 
 
 class InstallationIncomplete(HmemError):
-    """`hmem init` or `hmem-night join` could not finish a step; what it did before stays.
+    """`hmem init` or `hmem-night join` could not finish a step.
 
     Do what the message says and rerun the command: it resumes there.
     """
@@ -229,7 +229,7 @@ class InstallationIncomplete(HmemError):
 
 
 class FormatNewer(HmemError):
-    """A newer version of this program wrote a directory, the archive or Redis; nothing was changed.
+    """A newer version of this program wrote these data; nothing was changed.
 
     Install that version here, too.
     """
@@ -238,9 +238,9 @@ class FormatNewer(HmemError):
 
 
 class AnswerFailed(HmemError):
-    """The dispatcher could not answer: Claude failed, or the message was refused, cancelled or forgotten.
+    """Claude failed, or the message was refused, cancelled or forgotten.
 
-    Do what the message says; check the dispatcher's log and hmem doctor.
+    Do what the message says; see the dispatcher's log and hmem doctor.
     """
 
     exit_code = 69
