@@ -50,7 +50,7 @@ _counts = Counter[str]()
 
 
 def specification(fails: Literal["open", "closed"]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Marks the specification of a hook. Callers name its parameters; an implementation takes those that it wants."""
+    """Marks the specification of a hook. Callers name its parameters; an implementation takes the ones it wants."""
 
     def mark(function: Callable[P, R]) -> Callable[P, R]:
         function.fails = fails  # type: ignore[attr-defined]

@@ -129,7 +129,7 @@ def background() -> Coroutine[None, None, None] | None:
 
 @specification(fails="open")
 def dispatcher_stopping() -> None:
-    """No more tasks are taken, and those that run have TASK_TIMEOUT to end."""
+    """No more tasks are taken; running ones have TASK_TIMEOUT to end."""
 
 
 @specification(fails="open")

@@ -75,7 +75,7 @@ class ClaudeRequest:
     """One call: the bare message, the chat's session and whether it exists, the prompt file (None: nothing to add), and what this call has in
     addition to the settings: files that name MCP servers, tools that may be used. `blocks`: content ahead of the message, as the Messages API has
     it (images, documents); their texts and titles are disarmed as the message is. `tools`: those of the chat, None for CLAUDE_ALLOWED_TOOLS;
-    `approver`: the MCP tool that decides about those that are asked for, "" if nobody is asked; `alone`: without the owner's MCP servers."""
+    `approver`: the MCP tool that decides about tools that ask, "" if none do; `alone`: without the owner's MCP servers."""
 
     message: str
     session: str

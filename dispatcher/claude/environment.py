@@ -27,7 +27,7 @@ DEFAULTS = {"CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1", "CLAUDE_CODE_POST_TURN_MEMOR
 #: exists since 2.1.197 or earlier, but also removes the instructions of MCP servers and the list of skills: it is set for calls that have neither.
 NO_FILE_MENTIONS = {"CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1"}
 NO_ATTACHMENTS = {"CLAUDE_CODE_DISABLE_ATTACHMENTS": "1"}
-#: The variables of our environment that the CLI may see: its own, and those that any program needs.
+#: The variables of our environment that the CLI may see: its own, and what any program needs.
 _PASSED = frozenset(
     """
     HOME PATH USER LOGNAME SHELL LANG LANGUAGE TZ TERM TMPDIR HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy

@@ -145,7 +145,7 @@ class _Child:
             self.over.set()
 
     def _read_lines(self, on_line: LineReader) -> None:
-        """Give the new lines to their reader, and drop those that it does not keep."""
+        """Give the new lines to their reader, and drop what it does not keep."""
         output = self.printed[1]
         *lines, rest = bytes(output[self._read_up_to :]).split(b"\n")
         kept = b"".join(line + b"\n" for line in lines if on_line(line))

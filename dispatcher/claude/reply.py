@@ -324,7 +324,7 @@ def _usage(record: dict[str, Any], *, resumed: bool) -> tuple[dict[str, Any], fl
 
 
 def _model(by_model: object, asked: str | None) -> str | None:
-    """The model that answered: of those that the CLI reports, possibly for the whole session, the requested one, else the first."""
+    """The model that answered: the requested one if the CLI reports it (possibly for the whole session), else the first that it reports."""
     counted = [name for name in by_model if isinstance(name, str) and name] if isinstance(by_model, dict) else []
     return next((name for name in counted if asked and asked in name), None) or (counted[0] if counted else asked)
 

@@ -1,6 +1,6 @@
 """The list of checks, in order of importance; each is one function that reads and changes nothing.
 
-`hmem doctor` and the owner's page make all of them, `hmem status` and the alarms those that are marked. The doctor exits with the code of the
+`hmem doctor` and the owner's page make all of them, `hmem status` and the alarms the marked ones. The doctor exits with the code of the
 first problem. A check that fails to run reports that and does not stop the others; one whose
 precondition failed is skipped.
 """
@@ -85,7 +85,7 @@ def every_check() -> list[Check]:
 
 
 def examine(settings: Settings, wanted: Callable[[Check], bool] | None = None) -> Iterator[Finding]:
-    """The finding of each check, as soon as it has run; of those that are wanted only quickly."""
+    """The finding of each check, as soon as it has run."""
     with closing(connect(settings)) as client:
         setup = Setup(settings, client, time.time, shutil.disk_usage, thorough=wanted is None)
         found: dict[str, Finding] = {}

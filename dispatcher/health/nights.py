@@ -88,7 +88,7 @@ class NightRecord(BaseModel):
 
 
 def read_records(raw: bytes | None) -> list[NightRecord]:
-    """The nights of NIGHT_REPORT's value, the oldest first; those that cannot be read are left out."""
+    """The nights of NIGHT_REPORT's value, oldest first, without unreadable ones."""
     found = list[NightRecord]()
     with suppress(ValueError, TypeError, KeyError):
         for night in orjson.loads(raw or b"null")["nights"]:

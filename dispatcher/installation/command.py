@@ -22,7 +22,7 @@ def init_(
     ] = False,
     user: Annotated[bool, typer.Option("--user", help="As root: install for root alone, in root's home.")] = False,
 ) -> None:
-    """Set everything up and start it: Redis, settings, Claude, the bot, the services, a first night. Run again, it goes on or changes nothing."""
+    """Set everything up and start it: Redis, settings, Claude, the bot, the services, a first night. Safe to rerun: it resumes, or does nothing."""
     from dispatcher.installation.init.context import InitContext, Terminal, is_for_people
     from dispatcher.installation.init.steps import install
     from dispatcher.installation.init.undo import undo as take_out

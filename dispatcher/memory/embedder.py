@@ -109,8 +109,8 @@ class DayEmbedder:
             return None
 
     def statements(self, texts: Sequence[str]) -> list[Vectors | None]:
-        """Unit vectors of memories, one for each; None for a missing one. Where the model's card says so, as questions are: a memory and what
-        is said are of one kind, and none answers the other."""
+        """Unit vectors of memories, one for each; None for a missing one. Where the model's card says so, as questions are: a memory and a
+        statement are of one kind, and none answers the other."""
         if compares_as_questions(self.family):
             return [self.query(text) for text in texts]
         return self.embedded(texts) or [None] * len(texts)

@@ -129,7 +129,7 @@ class DayTurns:
 
     def _embed_turns(self, turns: Sequence[Turn], model: str, may_go_on: Callable[[], bool]) -> bool:
         """Embed these turns and store the vectors in one transaction, because each costs the chat's next question a reading of its day. False if
-        the embedder is unavailable, or it may not go on: then those that were made are stored."""
+        the embedder is unavailable, or it may not go on: then the ones made so far are stored."""
         made: list[tuple[Turn, bytes | None]] = []
         for first in range(0, len(turns), TURNS_AT_ONCE):
             some = turns[first : first + TURNS_AT_ONCE]

@@ -1,7 +1,7 @@
 """Many questions in one process, in the formats with which recall and prompts are scored.
 
 In: lines of `{"qid", "chat_id", "question", "now", "user_id", "name"}`: `now` in POSIX seconds or ISO 8601, default: the clock; the last two, of who
-asks, may be left out. Out: lines of `{"qid", "hits": [[turn id, …], …], "ms"}`, best first, a hit's own turns before those that say the same, with
+asks, may be left out. Out: lines of `{"qid", "hits": [[turn id, …], …], "ms"}`, best first, a hit's own turns before others that say the same, with
 `degraded` if something could not be searched. Of prompts also `"text"`, what a session that goes on would get, with its `"lines"`
 (`Context.lines_json`), and `"contexts": {"500": text, …}` by budget.
 """
@@ -72,7 +72,7 @@ def answer_batch(
 ) -> Iterator[dict[str, Any]]:
     """An answer to each line of the file; without `budgets` there are no prompts. `who` asks where a line does not say it, as in `preview`.
 
-    InvalidInput for a line that is no question, StorageError if what was forgotten cannot be read.
+    InvalidInput for a line that is not a question, StorageError if what was forgotten cannot be read.
     """
     settings = settings.model_copy(update={"memory_deadline_ms": max(settings.memory_deadline_ms, PATIENT_DEADLINE_MS)})
     for record in read_questions(path, settings.timezone):

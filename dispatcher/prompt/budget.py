@@ -40,7 +40,7 @@ RECALLED_TITLE = TITLES["recalled"]
 HEADING = len(HEAD) - 1
 FRAMES: Mapping[str, int] = {name: len(block(PromptPart(name, title, ""))) for name, title in TITLES.items()}
 #: The budget determines how many hits are requested: one per TOKENS_PER_HIT tokens, but at least FEWEST_HITS. That is over twice what fits (of short
-#: turns 19 into 1,000 tokens, 37 into 2,000), since those that do not fit are skipped. A fixed 150: .2 more at 2,000 tokens, 50 % more time at 1,500.
+#: turns 19 into 1,000 tokens, 37 into 2,000), since turns that do not fit are skipped. A fixed 150: .2 more at 2,000 tokens, 50 % more time at 1,500.
 TOKENS_PER_HIT, FEWEST_HITS = 16, 30
 
 

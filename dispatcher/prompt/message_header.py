@@ -41,8 +41,8 @@ _ID = re.compile(r"[A-Za-z0-9_.@+-]{1,64}\Z")
 def framed(
     task: Task, said_at: float, zone: ZoneInfo, speakers: Iterable[Speaker] = (), attached: Sequence[str] = ()
 ) -> str:
-    """The message with its header. `said_at`: POSIX seconds; `speakers`: those of the chat, to distinguish people of the same name; `attached`: what
-    is said of the files that came with it."""
+    """The message with its header. `said_at`: POSIX seconds; `speakers`: those of the chat, to distinguish people of the same name; `attached`: the
+    lines about the files that came with it."""
     chat = CHATS.get(task.origin.chat_type or "")
     if chat and task.origin.topic:
         chat += f", topic {task.origin.topic} (what was just said is what was said in this topic)"

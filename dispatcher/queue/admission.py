@@ -1,4 +1,4 @@
-"""Which chats our bot answers: those of ALLOWED_CHATS, and those that features let in; without such a feature, no others."""
+"""Which chats our bot answers: the ones in ALLOWED_CHATS, and any that features let in."""
 
 from __future__ import annotations
 

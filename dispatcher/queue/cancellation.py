@@ -36,7 +36,7 @@ class Run:
         self.began = time.monotonic()
         self.task_id = self.chat_id = ""
         self.forged = ""
-        self.awaited = False  # its bot has added its id to those that it waits for
+        self.awaited = False  # its bot has added its id to the ones it waits for
         self.abandoned = False  # and has removed it, without a cancellation that we have seen
         self._cancelled = False
         self._asking: asyncio.Task[Any] | None = None

@@ -22,7 +22,7 @@ def menu() -> Mapping[str, str] | None:
 
 
 def answered_at_once() -> list[str]:
-    """Names of those that need no answer of Claude."""
+    """Names of the commands that do not need Claude."""
     return [name for name in dispatcher_commands() if name != "retry"]
 
 

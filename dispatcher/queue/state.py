@@ -53,7 +53,7 @@ class Hold:
 
 
 def holds_of(fields: Mapping[bytes, bytes], now: float) -> dict[str, Hold]:
-    """Chat id, "" for all chats → its hold, from the hash; without those that have ended, and what another program may have written there."""
+    """Chat id, "" for all chats → its hold, from the hash; without ended ones, and without what another program may have written there."""
     found: dict[str, Hold] = {}
     for chat, raw in fields.items():
         with suppress(RecordRefused, KeyError, ValueError, TypeError):

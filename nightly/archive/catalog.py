@@ -201,9 +201,9 @@ class Catalog(Tables):
         self.connection.execute(f"PRAGMA user_version = {LAYOUT}")
 
     def _follow(self, new: Iterable[tuple[int, str]], again: set[str]) -> None:
-        """Read these segments. `again`: those that may have changed."""
+        """Read these segments. `again`: the ones that may have changed."""
         chats, segments = set[str](), self.segments
-        self.read_tombstones()  # those that the digests are of
+        self.read_tombstones()  # the ones that the digests cover
         for name in sorted(again):
             stat, segment = stat_of(self._directory / name), Segment(self._directory / name)
             if segment.sha256 != segments[name]:

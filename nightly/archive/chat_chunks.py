@@ -88,7 +88,7 @@ class ChatReader:
         )
 
     def archived(self, chat_id: str) -> Iterator[Turn]:
-        """The last version of each turn, those that a tombstone hides included, as they lie in the segments."""
+        """The last version of each turn, including turns that a tombstone hides, as they lie in the segments."""
         return (self._trusted(line, chat_id) for line in self._lines(chat_id))
 
     def read(self, place: Place, chat_id: str) -> Turn:

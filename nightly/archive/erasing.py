@@ -46,7 +46,7 @@ NEEDLES = "erasing.json"
 AT_ONCE, MOST_NEEDLES = 2_000, 10_000
 
 Line = dict[str, Any]
-#: What remains of a record that is no turn, with its hash.
+#: What remains of a record other than a turn, with its hash.
 NOTHING_LEFT: Line = {"kind": "erased", "key": None, "chat_id": None, "timestamp": None}
 
 

@@ -195,7 +195,7 @@ def bring_up_to_date(mirror: Mirror, archive_dir: Path) -> int:
 
 
 def _from_before_erasing(mirror: Mirror, archive_dir: Path, names: list[str]) -> list[str]:
-    """Of these files, those that are versions of ours from before something was erased from them."""
+    """The files among these that are versions of ours from before something was erased from them."""
     folder = fresh_dir(archive_dir.parent / FETCHED)
     try:
         mirror.fetch(names, folder)

@@ -104,7 +104,7 @@ def _bytes_of(name: str, record: dict[str, Any]) -> bytes:
 class WrittenText:
     """What a model wrote about a chat. `key` is the hash of the model's input: if any of that changes, the text is not found.
 
-    `turns`: the ids of those that it was made from; empty if it was made from the whole chat.
+    `turns`: the ids of the turns it was made from; empty if it was made from the whole chat.
     """
 
     key: str

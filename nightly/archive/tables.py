@@ -75,7 +75,7 @@ class Tables:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many there are: records (each once), turns with a version left, records that are no turns, erased turns, tombstones, texts."""
+        """How many there are: records (each once), turns with a version left, records other than turns, erased turns, tombstones, texts."""
         asked = {
             "records": "SELECT count(*) FROM records",
             "turns": "SELECT count(*) FROM turns",
@@ -239,7 +239,7 @@ class Outdated(Exception):
 
 
 class SegmentRows:
-    """The rows of one segment, which is read after all earlier ones. `chats`: those that have news by it are added; each was as its digest says
+    """The rows of one segment, which is read after all earlier ones. `chats`: chats with news in it are added; each was as its digest says
     before."""
 
     def __init__(self, tables: Tables, segment: Segment, chats: set[str]) -> None:

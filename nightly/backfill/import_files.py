@@ -36,7 +36,7 @@ from shared.text.times import given_moment
 from shared.turns.records import RecordRefused, Turn
 from shared.wire import keys
 
-#: Unreadable places that are shown; those that `--json` has, which are in memory.
+#: How many unreadable places are shown; and how many `--json` has, which are in memory.
 SHOWN_PLACES, KEPT_PLACES = 20, 10_000
 #: Notes that are kept: a few for each file.
 KEPT_NOTES = 1_000

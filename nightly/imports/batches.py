@@ -1,6 +1,6 @@
 """Batches: what each import has brought into a chat is an event in the archive, so that the import can be shown and undone.
 
-`brought` in the state of such an event are the turns that were new, and those that an earlier import had brought as well: undoing one of the two
+`brought` in the state of such an event are the turns that were new, and ones that an earlier import had also brought: undoing one of the two
 leaves them. What the bot has recorded itself is in none. They may be many, so one event is read at a time.
 """
 
@@ -71,7 +71,7 @@ class Batch:
 
 
 def archived_batches(archive_dir: Path, undone: Collection[str] = ()) -> Iterator[Batch]:
-    """All of an archive, oldest first. `undone`: those that a tombstone names on its way there. ArchiveDamaged names a segment that fails."""
+    """All of an archive, oldest first. `undone`: the ones that a tombstone on its way there names. ArchiveDamaged names a segment that fails."""
     for _, name in archive_files(archive_dir):
         for line in Segment(archive_dir / name):
             batch = Batch.of(event_of(line)) if line["kind"] == "event" else None

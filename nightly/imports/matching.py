@@ -45,8 +45,8 @@ class SeenTurn(NamedTuple):
 class Seen:
     """What must be remembered while imports are compared, in a temporary database, so that their size does not matter; gone with its folder.
 
-    seen     the turns that this night exported from Redis, and those that are taken from the imports (`file`: from which one)
-    hashes   records that this night exported, and bytes that are no turn, once they are taken
+    seen     the turns that this night exported from Redis, and the ones taken from the imports (`file`: from which one)
+    hashes   records that this night exported, and bytes other than turns, once they are taken
     own      the ids in the imports' files, by file, where turns are told by their words
     spent    turns of one file that matched a recorded one
     names    tombstones and texts that are taken
@@ -137,7 +137,7 @@ def role_of(turn_id: str) -> str:
 
 
 class Recorded:
-    """The recorded turns, those that this night exported and those taken from imports included, searchable by their words."""
+    """The recorded turns, including what this night exported or took from imports, searchable by their words."""
 
     def __init__(self, catalog: Catalog, reader: ChatReader, seen: Seen) -> None:
         self._catalog, self._seen = catalog, seen

@@ -40,7 +40,7 @@ def outlines(export: Export, *patterns: str) -> Iterator[tuple[str, frozenset[st
 
 
 def first_records(export: Export, *patterns: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """The same of JSON lines, with those that are objects."""
+    """The same for JSON lines, with the objects among them."""
     for where, content in beginnings(export, export.fitting(*patterns)):
         records = list[dict[str, Any]]()
         for line in content.splitlines():

@@ -56,7 +56,7 @@ class ChunkWriter:
 
 
 class ChunkFolder:
-    """The chunks in a step's folder. `chats`: those that have any, each with its rows, counted over all lines."""
+    """The chunks in a step's folder. `chats`: the ones that have any, each with its rows, counted over all lines."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / CHUNKS

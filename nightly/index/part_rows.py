@@ -76,7 +76,7 @@ class WordRows:
         return self._folder.chats
 
     def wanted(self, chat_id: str) -> int:
-        """How many rows a chat of tonight has, those that repeat a vector included."""
+        """How many rows a chat of tonight has, including ones that repeat a vector."""
         return len(self._folder.chats.get(chat_id, ()))
 
     def held(self, part: Path, chat_id: str) -> list[str] | None:

@@ -47,7 +47,7 @@ Sums = dict[str, int]
 
 
 def hash_files(folder: Path, place: str, known: Files | None = None) -> dict[str, File]:
-    """The files of a place, which is a directory or a file, with size and sha256, named as in a manifest. `known`: those that are as they were."""
+    """The files of a place, which is a directory or a file, with size and sha256, named as in a manifest. `known`: the unchanged ones."""
     names = [place] if (folder / place).is_file() else [f"{place}/{name}" for name in list_files(folder / place)]
     return {name: (known or {}).get(name) or file_record(folder / name) for name in names}
 

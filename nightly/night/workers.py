@@ -114,7 +114,7 @@ class Workers:
                 self._starts += 1
                 self._start()
             return self._executor.submit(_work, PROGRAM, work, task) if self._executor else None
-        except _LOST as error:  # raised when its turn comes, after those that were sent before
+        except _LOST as error:  # raised when its turn comes, after what was sent before
             failed = Future[Done | Undone]()
             failed.set_exception(error)
             return failed

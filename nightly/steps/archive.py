@@ -132,7 +132,7 @@ def _if_reachable(night: Night, ask: Callable[[Mirror], dict[str, Any]]) -> dict
 
 
 def _bring_texts(night: Night, archive: Catalog, eraser: erasing.Eraser | None) -> None:
-    """Archive the model-written texts of an import, except those that may contain what was permanently forgotten."""
+    """Archive the model-written texts of an import, except any that may contain what was permanently forgotten."""
     path, tombstones = night.output("export") / TEXTS, eraser.tombstones if eraser else []
 
     def new() -> Iterator[WrittenText]:

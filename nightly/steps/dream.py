@@ -115,7 +115,7 @@ def _send(
 
 
 def _said(night: Night, catalog: Catalog, tombstones: list[Tombstone]) -> dict[str, list[Turn]]:
-    """Chat → its newest turns of those that were archived tonight, in the order of time; only chats in which a person has said something."""
+    """Chat → the newest of its turns that were archived tonight, in the order of time; only chats in which a person has said something."""
     found, here = defaultdict[str, list[Turn]](list), segment_name(night.run)
     for record in stored_records(night.output("export") / RECORDS):
         with suppress(RecordRefused):

@@ -137,7 +137,7 @@ def embed_texts(embedder: Embedder, task: Texts) -> DocumentVectors:
 
 
 class _Filler:
-    """Fills in the rows of all texts, chat by chat: from the cache, and of those that it does not have a batch at a time from the embedder.
+    """Fills in the rows of all texts, chat by chat: from the cache, else a batch at a time from the embedder.
 
     Several batches may be with embedders; the answers come in the order of the tasks.
     """

@@ -38,7 +38,7 @@ BATCH_BYTES = 4 << 20
 CURRENT_SECONDS = 5.0
 #: While the step runs: hashes of the exported records, and whether their bytes were found.
 PROVEN = "proven.sqlite"
-#: Lines of a segment that are no records.
+#: Lines of a segment other than records.
 OTHERS = ("tombstone", "text")
 
 

@@ -48,7 +48,7 @@ def _ask(night: Night, texts: ModelTexts, written: dict[str, list[Chunk]]) -> di
     """Collect the notes that are known, and request the others from the newest turns on, until the time is used up. `again`: chats that lack some."""
 
     def keep(window: Window, answer: str) -> None:
-        """Its notes; where there are none, those that it had before it went on."""
+        """Its notes; where there are none, the ones it had before it went on."""
         while not (found := notes_of(answer, window)) and len(window.turns) > 1:
             window = Window(window.chat_id, window.turns[:-1])
             answer = texts.known(window.chat_id, window.turn_ids, window.prompt(zone)) or ""

@@ -83,7 +83,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
 
 
 def _rows(night: Night, writer: ModelTexts | None, counts: Counter[str], without: dict[str, str]) -> Iterator[ChatRow]:
-    """Of tonight's chats: those that have chunks get a summary, or `without` says why not."""
+    """Tonight's chats with chunks get a summary, or `without` says why not."""
     chunk, build, note = night.result("chunk"), night.result("build"), night.result("note")
     again = {*note["again"], *(one["chat_id"] for one in chunk["set_aside"].values())}
     folder = ChunkFolder(night.output("chunk"))

@@ -107,7 +107,7 @@ class ModelTexts:
     def write(
         self, name: str, chat_id: str, made_from: Sequence[str], prompt: str, turns: Iterable[str] = ()
     ) -> str | None:
-        """The model's text; None if there is none (`failed` says why, by `name`). `turns`: those that it is made from; none: the whole chat."""
+        """The model's text; None if there is none (`failed` says why, by `name`). `turns`: the ones it is made from; none: the whole chat."""
         if (found := self.known(chat_id, made_from, prompt)) is not None:
             self.reused += 1
             return found

@@ -27,7 +27,7 @@ FOUND_WITHIN = 10
 ASKED = 50
 #: Words of a question.
 WORDS = 6
-#: Share of the chats that are asked for those that have news.
+#: Share of the questions that goes to chats with news.
 NEWS_SHARE = 0.6
 #: Shares of the questions, and numbers of them, by which the new release may find less than the current one.
 REFUSE_SHARE, REFUSE_LEAST = 0.20, 4

@@ -88,7 +88,7 @@ def _ask_for_own_words(release: OpenRelease, chat_id: str, text: str) -> None:
 
 
 def _with_news(path: Path, current: Path | None) -> list[str]:
-    """Chats that are not as in the current release, SORTED of them at most: first those that have more chunks or fewer."""
+    """Chats that are not as in the current release, SORTED of them at most: first the ones with more chunks or fewer."""
     if current is None:
         return []
     try:
@@ -152,7 +152,7 @@ def _chats_gone(release: OpenRelease, current: Path) -> list[str]:
 
 
 def _sample(release: OpenRelease, current: Path, chats: list[str], news: list[str]) -> list[str]:
-    """The chats that the gate's questions come from: of those that both releases have, chats with news first."""
+    """The chats that the gate's questions come from: in both releases, and chats with news first."""
     with ChatTable.of(current) as table:
         served = frozenset(table.ids())
     return gate.sampled(news, [chat for chat in chats if chat in served], release.run, gate.PROBED_CHATS)

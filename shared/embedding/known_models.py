@@ -88,7 +88,7 @@ KNOWN_MODELS: tuple[KnownModel, ...] = (
 
 
 def known_model(name: str, provider: str | None = None) -> KnownModel:
-    """The table's row for a model's name at this provider, or at any; SettingsError if there is none, which names those that there are."""
+    """The table's row for a model's name at this provider, or at any; SettingsError if there is none, which names the known ones."""
     asked = (provider,) if provider else (*embedders(),)
     for model in KNOWN_MODELS:
         if any(model.is_called(name, one) for one in asked):

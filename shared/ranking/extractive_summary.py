@@ -95,7 +95,7 @@ def _sentences(chunks: list[Chunk]) -> Iterator[Sentence]:
 
 
 def _words(text: str) -> frozenset[str]:
-    """The words of a text that say something: not those that only form a sentence, and no courtesy."""
+    """The words of a text that say something: without function words and courtesy."""
     words = query_words(text)
     language = language_of(words)
     idle = COURTESY[language]

@@ -50,7 +50,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Weights:
-    """The ranking's parameters, for talk between people; `ASSISTED` has those that differ for talk with an assistant. The first six weigh signals
+    """The ranking's parameters, for talk between people; `ASSISTED` has what differs for talk with an assistant. The first six weigh signals
     of 0 to 1 over all items of the chat; the rest is added to that.
 
     Fitted on the development halves of LoCoMo and REALTALK together (between people), and of BEAM (with an assistant). docs/measurements.md has

@@ -326,10 +326,10 @@ def _priors(features: Features, weights: Weights) -> dict[str, Array]:
 
 
 def best(scored: Scored, k: int, *, only_found: bool, inside: NDArray[np.bool_] | None = None) -> Integers:
-    """Ordinals of the `k` best items, best first, the newer one of equals; `only_found`: of those that a term of the question is near, or
+    """Ordinals of the `k` best items, best first, the newer one of equals; `only_found`: among items that a term of the question is near, or
     that a note with one describes.
 
-    `inside`, of shape (n,): of those that are true there.
+    `inside`, of shape (n,): among items that are true there.
     """
     among = np.arange(len(scored.total))
     if only_found:

@@ -165,7 +165,7 @@ class ChatTable:
         return (row for row in self.rows() if not row.is_gone)
 
     def rows(self) -> Iterator[ChatRow]:
-        """The newest row of each chat, in order of the ids, without summary and centre; those that are gone included."""
+        """The newest row of each chat, in order of the ids, without summary and centre; including chats that are gone."""
         parts = [_aged(part.execute(_ALL), age) for age, part in enumerate(self._newest_first)]
         for _, same in groupby(merge(*parts), key=itemgetter(0)):
             yield _row(next(same)[2])

@@ -92,7 +92,7 @@ class Manifest:
     summary_model: Word | None = None  # that wrote the summaries; none: extractive
     notes_model: Word | None = None  # that wrote all notes of the turns; none: no notes, or not all
     originals: dict[str, Hash] = field(default_factory=dict)  # segment with something erased -> what it was before
-    erasing: list[str] = field(default_factory=list)  # of the tombstones, those that leave no bytes
+    erasing: list[str] = field(default_factory=list)  # the tombstones that leave no bytes
 
     @property
     def size(self) -> int:
@@ -122,7 +122,7 @@ def read_manifest(release: Path) -> Manifest:
 
 
 def written_manifest(content: bytes, source: str) -> Manifest:
-    """A manifest from the bytes of its file, which are those that this program writes; ReleaseRefused."""
+    """A manifest from the bytes of its file, which must be what this program writes; ReleaseRefused."""
     manifest = parse_manifest(content, source)
     if content != manifest.to_json():
         raise ReleaseRefused(f"The manifest {source} is damaged (it was modified). {REPAIR}")

@@ -80,7 +80,7 @@ class Objects:
             fsync_dir(folder)
 
     def compare(self, manifest: Manifest) -> list[str]:
-        """Read all objects of a release now; the names of those that were damaged, and are removed."""
+        """Read all objects of a release now; the names of the damaged ones, which are removed."""
         found = [name for name, file in manifest.files.items() if self._path(file).exists()]
         return [name for name in found if not self._is_sound(manifest.files[name], again=True)]
 

@@ -39,7 +39,7 @@ def level(rows: int) -> int:
 
 
 def absorbed(rows: Mapping[str, int], new: int) -> set[str]:
-    """Of the parts with these numbers of rows, those that are merged with `new` rows into one; none if nothing is new."""
+    """Which parts, with these numbers of rows, are merged with `new` rows into one; none if nothing is new."""
     gone = set[str]()
     size = new
     while new:

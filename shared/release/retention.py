@@ -186,7 +186,7 @@ def _pinned_run(memory_dir: Path) -> int | None:
 
 def prune(memory_dir: Path, keep: int, coming: int | None = None) -> list[int]:
     """Remove releases without a reason to keep them, and the files that only they had; returns their runs. The newest `keep` stay (including the
-    coming one), and always the current one, its parent, the pinned one and those that are being read."""
+    coming one), and always the current one, its parent, the pinned one and any that is being read."""
     may_go = [run for run, why in reasons(memory_dir, keep, coming).items() if not why]
     gone = [run for run in may_go if remove_release(release_dir(memory_dir, run))]
     _remove_leftovers(memory_dir)

@@ -228,7 +228,7 @@ def _numbers(part: ChatRows, speakers: dict[Speaker, int]) -> NDArray[np.int32]:
 
 
 def read_postings(connection: sqlite3.Connection, stretch: Stretch, terms: Sequence[str]) -> dict[str, Posting]:
-    """Where these terms stand in a chat's stretch, those that do, as places among all of its items; sqlite3.DatabaseError if a row is not whole."""
+    """Where these terms stand in a chat's stretch, without missing ones, as places among all its items; sqlite3.DatabaseError if a row is damaged."""
     asked = dict.fromkeys(terms)
     marks = ",".join("?" * len(asked))
     rows = connection.execute(

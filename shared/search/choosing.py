@@ -115,7 +115,7 @@ def _standing(hit: Hit, *, among_people: bool) -> float:
 
 
 def only_asks(text: str) -> bool:
-    """Whether every sentence is a question, and no more is said."""
+    """Whether every sentence is a question."""
     return (
         len(text) <= BARE_QUESTION and asks(text) and all(asks(sentence) for sentence in _SENTENCES.split(text.strip()))
     )
@@ -140,7 +140,7 @@ def _content(said: str) -> frozenset[str]:
 
 
 def most_telling(hits: Sequence[Hit]) -> list[Hit]:
-    """The same, ordered by what each adds to those before it: statements of people first, and nothing that is said already."""
+    """The same, ordered by what each adds to the ones before it: statements of people first, without repetitions."""
     said: set[str] = set()
     order: list[Hit] = []
     left = [

@@ -112,7 +112,7 @@ class DayItems:
         return len(self.turns)
 
     def postings(self, terms: Sequence[str]) -> dict[str, Posting]:
-        """Where these terms stand among the items, those that do."""
+        """Where these terms stand among the items; missing ones are left out."""
         found: dict[str, Posting] = {}
         for term in terms:
             at = [row for row, counts in enumerate(self.counts) if term in counts]
@@ -134,7 +134,7 @@ class DayItems:
 
 
 def _read(turns: Sequence[DayTurn], tokeniser: Tokeniser) -> list[dict[str, int]]:
-    """The terms of each; those that are new are read all at once."""
+    """The terms of each; new ones are read all at once."""
     new = [turn for turn in turns if turn.counts is None]
     read: list[dict[str, int]] = [{} for _ in new]
     for term, (places, often) in tokeniser.postings([turn.indexed for turn in new]) if new else ():

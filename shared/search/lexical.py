@@ -172,7 +172,7 @@ class LexicalIndex:
             return kept
 
     def postings(self, items: ChatItems, terms: Sequence[str]) -> dict[str, Posting]:
-        """Where these terms stand in a chat, those that do."""
+        """Where these terms stand in a chat; missing ones are left out."""
         from shared.search.chat_items import joined_postings, read_postings
 
         with self._lock:

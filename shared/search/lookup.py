@@ -200,7 +200,7 @@ class _Lookup:
         return found
 
     def _standing(self, merged: Merged, terms: Sequence[str]) -> dict[str, Posting]:
-        """Where these terms stand in release and day, those that do; sqlite3.Error if the release cannot be read."""
+        """Where these terms stand in release and day (missing ones are left out); sqlite3.Error if the release cannot be read."""
         lexical, release = self._lexical, merged.release
         of_day = merged.day.postings(terms) if merged.day else {}
         return merged.postings(lexical.postings(release, terms) if lexical and release else {}, of_day)

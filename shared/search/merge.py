@@ -54,7 +54,7 @@ class Merged(Items):
         return self.places is not None and bool((self.places[self.first_of_day :] >= 0).any())
 
     def day_questions(self, exchanges: Collection[str]) -> dict[str, str]:
-        """The day's questions, by exchange (of a long one its first passage), without hidden ones and those that the release contains."""
+        """The day's questions, by exchange (of a long one its first passage), without ones that are hidden or in the release."""
         if self.day is None or self.places is None:
             return {}
         found: dict[str, str] = {}

@@ -39,7 +39,7 @@ class Query:
     """One query to one chat: its `k` chunks that are most relevant to `text`.
 
     `now` (POSIX seconds, None for the clock) is the reference for "last week"; without `deadline_seconds` vector search has no time limit.
-    `day` are turns that may not be in the release yet; those that are count once. `asker` is who "I" is. `known` turns (ids), and turns outside
+    `day` are turns that may not be in the release yet; if they are, they count once. `asker` is who "I" is. `known` turns (ids), and turns outside
     `since` (inclusive) and `until` (exclusive, POSIX seconds), are ranked but not returned. `enough`: by the evidence, how many of
     `k` will do.
     """

@@ -20,7 +20,7 @@ MEDIA_MOST = 10
 #: The longest text that is remembered of one, and the longest summary of that.
 TEXT_CHARACTERS, SUMMARY_CHARACTERS = 40_000, 500
 
-#: Kinds of which Claude sees a picture, and those that are heard: what was said in them is the message.
+#: Kinds of which Claude sees a picture, and kinds that are heard: the words in them are the message.
 PICTURES = ("photo", "sticker", "animation", "video")
 HEARD = ("voice", "audio", "video_note")
 #: How an answer begins that shows what was heard.

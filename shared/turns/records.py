@@ -49,7 +49,7 @@ ANSWERS = "answers"
 #: The field of an imported turn's record that says that it is one thing which another program remembered, and becomes a typed memory: true.
 FACT = "fact"
 
-#: The field of a turn's record that says that its words are not those that were heard or written first.
+#: The field of a turn's record that says that its words are not the ones first heard or written.
 CORRECTED = "corrected"
 
 #: Fields of a task that its turn keeps as they came, whatever they say to other programs.
@@ -64,7 +64,7 @@ _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]{0,127}\Z")
 
 
 def _make_well_formed(record: Task | Turn, *names: str) -> None:
-    """Settle these fields of a record that is being made; those that change are kept in `as_said`."""
+    """Settle these fields of a record that is being made; `as_said` keeps changed ones as they were."""
     for name in names:
         said = getattr(record, name)
         if said is not None and (text := well_formed(said)) != said:
@@ -153,7 +153,7 @@ class Task:
 class Turn:
     """One side of an exchange, exactly what was said. `user_id` is its task's: of the person who spoke, None for an answer or where none is known.
 
-    A `user_id` that is no text, as a task of h-cli's has it, is in `extra` too: so it is written as it came. What the words reply to, or whose they
+    A `user_id` that is not text, as in h-cli's tasks, is in `extra` too: so it is written as it came. What the words reply to, or whose they
     are, stands in `extra` as it came, too; `origin` is what is read of it, for questions only.
     """
 

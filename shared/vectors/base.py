@@ -106,7 +106,7 @@ class Builder(Protocol):
     def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:
         """Write the index and close it; `check` verifies it. StorageError if it cannot be written. A crash discards all of it.
 
-        `earlier`: of an index in parts only, those that are taken over.
+        `earlier`: the parts that are taken over, of an index in parts only.
         """
         ...
 

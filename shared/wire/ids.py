@@ -42,7 +42,7 @@ def bot_of(chat_id: str) -> str:
 
 
 def bot_names() -> list[str]:
-    """The main bot, and those that have a folder of their own."""
+    """The main bot, and bots with a folder of their own."""
     return [MAIN_BOT, *feature_names("dispatcher.bots")]
 
 

@@ -36,7 +36,7 @@ BUDGETS = {
     "nightly/night": 870,
     "nightly/steps": 1080,
     "nightly/writing": 480,
-    "scripts": 2435,
+    "scripts": 2475,
     "shared": 160,
     "shared/config": 935,
     "shared/delivery": 740,

@@ -73,7 +73,7 @@ class _Anything(TelegramMethod[Any]):
 #: Methods whose result has to be readable. All others have an effect, and of that nothing has to be read.
 _READING = (GetMe, GetFile, GetUpdates)
 _OK = re.compile(r'\s*\{\s*"ok"\s*:\s*true\b')
-#: What Telegram says of a file that it does not give to bots, and what is said here of one that is too large for us.
+#: What Telegram says about a file that bots cannot have, and what we say about one that is too large for us.
 TOO_BIG = "file is too big"
 
 
@@ -241,7 +241,7 @@ class Telegram:
         )
 
     async def download(self, file_id: str, most: int) -> bytes:
-        """The bytes of a file. TelegramBadRequest if there is none (any more), with TOO_BIG if it has more than `most`, whatever is said of it."""
+        """The bytes of a file. TelegramBadRequest if there is none (any more), with TOO_BIG if it has more than `most` of them."""
         method = GetFile(file_id=file_id)
         found = await self.bot(method)
         content = bytearray()

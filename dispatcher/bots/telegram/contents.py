@@ -64,7 +64,7 @@ def file_of(message: Message) -> FileToFetch | None:
 
 
 def readable_name(name: str | None) -> str:
-    """A name that somebody chose, without invisible characters and those that change the direction of text."""
+    """A name that somebody chose, without characters that are invisible or change the direction of text."""
     shown = "".join(character for character in name or "" if character.isprintable())
     return cut(" ".join(shown.split()), NAME_CHARACTERS)
 

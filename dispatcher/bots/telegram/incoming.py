@@ -6,7 +6,7 @@
     message, edited message ─ hear: admitted? addressed? ┐
     press ─ carry out: made for this person?             ┴─ edit │ file │ unreadable │ command │ question
 
-Filters lead to a handler, and what that returns is said in reply. A press is the command of its button, as if its person had written it.
+Filters lead to a handler, which returns the reply. A press is the command of its button, as if its person had written it.
 
 After a crash in between, Telegram sends the same updates again; the marks in Redis (`hcli:mem:bot:seen:…`) make the repetition a no-op, and
 every handler may be called again. While Redis is not reachable the same update is tried again and again, and nothing is confirmed. An update that
@@ -60,7 +60,7 @@ NOT_NOW = later("Too many messages are waiting for an answer. Please press the b
 EXPIRED = later("This button has expired. Send the command again.")
 ALREADY = later("I am already doing this.")
 
-#: What a handler returns: what is said, None for nothing.
+#: What a handler returns: the reply, or None for none.
 Answer = BotAnswer | str | None
 Handler = Callable[[TelegramObject, dict[str, Any]], Awaitable[Any]]
 

@@ -104,7 +104,7 @@ class IncomingMessage:
         return Waiting(*where, text=text, user=self.own_id, language=language, buttons=below)
 
     def notice(self, text: str) -> Waiting:
-        """A message that is no answer: a reply, in a private chat too."""
+        """A message other than an answer: a reply, in a private chat too."""
         return replace(self.delivery(text), reply_to=self.message)
 
 

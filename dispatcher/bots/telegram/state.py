@@ -126,7 +126,7 @@ class Queue(InRedis):
         return found
 
     async def take_back(self, which: Callable[[Task], bool]) -> int:
-        """Take tasks out of the queue and answer them, each in its own language; how many, without those that a dispatcher has by now."""
+        """Take tasks out of the queue and answer them, each in its own language; returns how many. A dispatcher may have taken some by now."""
         taken = 0
         for raw, task in await self.queued():
             if which(task):

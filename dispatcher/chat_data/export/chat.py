@@ -55,7 +55,7 @@ _ORIGINS = {
     RELEASE: "the release: cleaned text (no control characters, no long encoded data), long turns joined from passages",
 }
 _WORK = "_work"
-#: Columns with a time, and those that only the store uses.
+#: Columns with a time, and columns that only the store uses.
 _TIMES = frozenset(
     "created deadline completed_at reminded_at last_accessed superseded_at due snoozed last_due started_at ended_at created_at".split()
 )
@@ -143,7 +143,7 @@ def _collect(settings: Settings, client: Redis, chat_id: str, work: Path, stack:
 
 
 def _remaining_sessions(summaries: Iterable[SessionSummary], gathered: Gathered) -> list[SessionSummary]:
-    """The summaries without those that contain forgotten turns."""
+    """The summaries that contain no forgotten turns."""
     hidden, before = hidden_by(list(gathered.tombstones.values()))
     late = (one for one in summaries if before is None or one.started_at >= before)
     return [one for one in late if not hidden.intersection(one.turn_ids)]

@@ -99,7 +99,7 @@ def gather(
     has_archive = _archive_is_here(settings, found) and found.asked(
         "The archive was left out", lambda: _from_archive(settings, found, work, archived)
     )
-    for newer in waiting:  # a value that the archive does not have yet follows those that it has
+    for newer in waiting:  # a value that the archive lacks comes after the ones it has
         if all(newer.line != one.line for one in archived.get(newer.turn.turn_id, ())):
             archived.setdefault(newer.turn.turn_id, []).append(newer)
     for versions in archived.values():

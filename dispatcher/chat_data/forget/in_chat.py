@@ -49,8 +49,8 @@ class ChatTurn:
 
 @dataclass(frozen=True)
 class ChatSelection:
-    """`turn_ids` are sorted. Of the whole chat everything said before the second of `before` (POSIX seconds) is meant, and `turn_ids` are those
-    that were shown with a later time: a bot may tell the time of a message in whole seconds, so one that is said after the preview may have an
+    """`turn_ids` are sorted. Of the whole chat everything said before the second of `before` (POSIX seconds) is meant, and `turn_ids` are the ones
+    shown with a later time: a bot may tell the time of a message in whole seconds, so one sent after the preview may have an
     earlier time than it.
 
     `messages` and `memories`: how many there are. `shown` and the times `first` and `last` are only for the preview.

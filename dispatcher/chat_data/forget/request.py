@@ -35,7 +35,7 @@ class ForgetRequest:
     text: str = ""
     copies: tuple[str, ...] = ()  # directories with copies of the archive, which are to lose the words, too
     batch: str = ""  # of the kind `import`: what only this import has brought, which may come in again
-    hidden: bool = False  # turns that requests from chats have hidden; those that no longer exist are skipped
+    hidden: bool = False  # turns hidden by requests from chats; missing ones are skipped
 
     def to_json(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if value}

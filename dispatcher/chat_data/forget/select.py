@@ -67,7 +67,7 @@ class Known:
     """A turn as stored in one place. `turn_ids`: several in a release, where repeated turns share a chunk.
 
     `title`: of its conversation, by which it is found, too; no scan searches for that, since turns that remain may have the same. `files`: SHA-256
-    and size of those that are kept with it.
+    and size of the ones kept with it.
     """
 
     chat_id: str

@@ -238,7 +238,7 @@ class ForgetRun(StepRunner):
         self.pending += [COPY_LEFT.format(copy=copy) for copy in self.found["copies"]]
 
     def rewrite(self) -> list[dict[str, str]]:
-        """Rewrite Redis' own files and logs; returns those that were not rewritten."""
+        """Rewrite Redis' own files and logs; returns the ones that were not rewritten."""
         rewritten = rewrite(self._context.settings, self._context.client, self._context.say)
         for name, how in rewritten.done.items():
             self._count(f"redis: {name}", **{how: 1})
@@ -270,7 +270,7 @@ DROPPING_SECONDS, LOOK_SECONDS, QUIET_SECONDS = 30.0, 0.2, 2.0
 
 
 def drop_caches(client: Redis, say: Any) -> tuple[list[str], list[str]]:
-    """Names of the dispatchers that have dropped their caches, and of those that have not within DROPPING_SECONDS."""
+    """Names of the dispatchers that have dropped their caches, and of the ones that have not within DROPPING_SECONDS."""
     raise_mark(client)
     waited, begun, reported = sorted(living(client)), time.monotonic(), False
     while True:

@@ -1,4 +1,4 @@
-"""Questions whether Claude may use a tool: those that are open, their decisions, and the record of both."""
+"""Questions whether Claude may use a tool: open ones, decisions, and the record of both."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ OPEN = "hcli:mem:approvals:open"
 RECORDS = "hcli:mem:approvals"
 #: How long a decision is kept, in seconds, and how many records.
 DECISION_TTL_SECONDS, RECORDS_LENGTH = 3_600, 1_000
-#: Seconds after the last question when those that no bot has taken back go.
+#: Seconds after the last question until questions that no bot has taken back are removed.
 OPEN_TTL_SECONDS = 3_600
 
 
@@ -27,7 +27,7 @@ KEYS = (
 )  # fmt: skip
 RIGHTS = {
     "bot": (
-        both("HGETALL HDEL", OPEN, why="questions whether Claude may use a tool; removes those that ended"),
+        both("HGETALL HDEL", OPEN, why="questions whether Claude may use a tool; removes ended ones"),
         both("EXISTS SET", decision("*"), why="what a person answered to one, once"),
     ),
     "dispatcher": (

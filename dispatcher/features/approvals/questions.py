@@ -89,7 +89,7 @@ def kept_input(given: dict[str, Any]) -> tuple[str, str]:
 
 
 def _is_visible(character: str) -> bool:
-    """Letters, marks, numbers, punctuation, symbols and the blank: of these, without those that show nothing."""
+    """Letters, marks, numbers, punctuation, symbols and the blank, except what shows nothing."""
     seen = character == " " or unicodedata.category(character)[0] in "LMNPS"
     return seen and not _SHOW_NOTHING.fullmatch(character)
 
@@ -109,7 +109,7 @@ class ToolQuestions:
         self._warned = set[str]()
 
     async def questions(self) -> dict[str, ToolQuestion]:
-        """Id → question, of those that were asked and not taken back. What the dispatcher has not signed is ignored."""
+        """Id → question, of all that were asked and not taken back. What the dispatcher has not signed is ignored."""
         found = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.OPEN))
         questions = dict[str, ToolQuestion]()
         for name, raw in found.items():

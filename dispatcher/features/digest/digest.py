@@ -95,7 +95,7 @@ def _said(day: DayMemory, release: OpenRelease | None, chat_id: str, since: floa
 
 
 def _due(memories: Sequence[Memory], since: float, until: float) -> list[Memory]:
-    """Open goals that are due by then, and those that became overdue since yesterday's digest."""
+    """Open goals that are due by then, or became overdue since yesterday's digest."""
     goals = [
         one for one in memories if one.type == "goal" and one.deadline is not None and since <= one.deadline <= until
     ]

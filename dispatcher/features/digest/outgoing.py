@@ -17,7 +17,7 @@ from shared.turns.signed.results import keyboard, keyboard_json, row_of
 from shared.wire import keys
 from shared.wire.ids import bot_of
 
-#: Seconds after which an alarm that lasts is sent again, and for which all must be well before that is said: what comes and goes within
+#: Seconds after which an alarm that lasts is sent again, and for which all must be well before the owner is told so: what comes and goes within
 #: minutes is one alarm.
 AGAIN_SECONDS, WELL_SECONDS = 86_400, 300
 

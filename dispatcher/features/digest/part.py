@@ -193,7 +193,7 @@ def send_report(setup: Setup) -> bool:
 
 
 def _free_bytes(setup: Setup) -> Iterator[int]:
-    """On the disks of our directories, without those that cannot be asked."""
+    """On the disks of our directories, except unreadable ones."""
     for path in our_directories(setup.settings):
         with contextlib.suppress(OSError):
             yield setup.disk_usage(path).free

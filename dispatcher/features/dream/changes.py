@@ -63,7 +63,7 @@ class ShownChange:
 
 
 def all_changes(dreaming: Dreaming, client: Redis, chat_id: str, night: int | None = None) -> list[ShownChange]:
-    """Those that nobody has decided yet, then those that were made."""
+    """Undecided changes first, then the ones that were made."""
     found = [*changes_proposed(dreaming, read_proposed(client, chat_id)), *changes_made(dreaming.day, chat_id)]
     return [one for one in found if night in (None, one.night)]
 

@@ -1,6 +1,6 @@
 """Carries out what a model wants to change of a chat's typed memories, each change once, after code has judged it (checks.py).
 
-A change makes one new memory, whose session is the night's name (`night-17`), and which replaces those that it names: none is deleted, and what is
+A change makes one new memory, whose session is the night's name (`night-17`), and which replaces the memories it names: none is deleted, and what is
 replaced stays known as what was believed before. Taking a change back deletes that one memory; what it had replaced is valid again.
 """
 
@@ -132,7 +132,7 @@ class Dreaming:
         self.day.acting.once(dream.task, number, "dream", lambda: sentence_only(DECLINED), time.time())
 
     def undecided(self, dream: Dream) -> tuple[dict[int, Change], Counter[str]]:
-        """(number → change, of those that can be carried out now and were not decided yet; why others cannot)."""
+        """(number → change that can be carried out now and was not decided yet; why others cannot)."""
         done = {number for _, task, number, _, _ in self.day.actions.every(dream.chat_id) if task == dream.task.task_id}
         found, refused, weight = dict[int, Change](), dream.unreadable, 0
         for number, change in enumerate(dream.changes, 1):
@@ -157,7 +157,7 @@ class Dreaming:
         )
 
     def take_back(self, task: Task, numbers: Sequence[int]) -> list[int]:
-        """Undo the changes that made these memories; the numbers of those that were taken back."""
+        """Undo the changes that made these memories; the numbers of the ones taken back."""
         return [number for number in numbers if self._take_back(task, number)]
 
     def _take_back(self, task: Task, number: int) -> bool:

@@ -81,7 +81,7 @@ class GuestCommands:
         return ""
 
     async def _here(self, incoming: IncomingMessage) -> str | None:
-        """`/invite here` of an owner in a group: what is said; None for anybody else, and for any other text."""
+        """The reply to `/invite here` of an owner in a group; None for anybody else, and for any other text."""
         if incoming.text.strip().lower() != "here" or not self._rights.unlimited(True, incoming.own_id):
             return None
         if incoming.chat in self._core.settings.allowed or await is_guest(

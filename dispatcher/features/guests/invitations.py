@@ -64,7 +64,7 @@ class Invitations:
         return code
 
     async def join(self, update: str, chat: int, name: str, code: str) -> int:
-        """A stranger sends a code: 1 they are a guest now, 0 they are told that it is not valid, -1 nothing is said. May be repeated."""
+        """A stranger sends a code: 1 they are a guest now, 0 they are told that it is not valid, -1 they get no reply. May be repeated."""
         key, now = own.invite(hashed(code)), time.time()
         raw = cast(bytes | None, await self._redis.get(key))
         by = self._inviter(key, raw)

@@ -61,7 +61,7 @@ END_SECONDS = 5.0
 
 
 def tool_names(settings: Settings) -> tuple[str, ...]:
-    """The names of the registered tools: only those that the owner switched on."""
+    """The names of the registered tools: only what the owner switched on."""
     return READING + WRITING if settings.of(McpSettings).memory_mcp == "add" else READING
 
 

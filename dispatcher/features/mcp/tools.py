@@ -209,7 +209,7 @@ class ChatMemory:
     def _conversation_today(
         self, n: int, waiting: Sequence[Turn], tombstones: Sequence[Tombstone], notes: list[str]
     ) -> list[Turn]:
-        """The day store's last turns and those that wait for it, each once."""
+        """The day store's last turns and the ones waiting for it, each once."""
         turns = list(waiting)
         try:
             if self._day.wanted:

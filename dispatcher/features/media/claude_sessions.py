@@ -93,7 +93,7 @@ class ClaudeSessions:
 
 
 def _rewrite(transcript: Path) -> None:
-    """Whole or not at all; a line that is no JSON stays, as does a transcript without pictures."""
+    """Whole or not at all; a line that is not JSON stays, as does a transcript without pictures."""
     lines, changed = [], False
     for line in transcript.read_bytes().splitlines(keepends=True):
         record = _loaded(line) if b'"base64"' in line else None

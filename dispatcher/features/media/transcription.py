@@ -93,7 +93,7 @@ class Transcriber:
         self._inner = server or (LocalWhisper(settings) if settings.transcribe_model else None)
 
     async def text_of(self, media: Media, content: bytes, spoken: Spoken) -> str:
-        """What is said in a recording; NotRead."""
+        """The words of a recording; NotRead."""
         if self._inner is None:
             raise NotRead(tr(NOT_SET_UP))
         if media.seconds > MOST_MINUTES * 60:

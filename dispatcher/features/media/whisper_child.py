@@ -69,7 +69,7 @@ def memory_of_unit() -> int:
 
 
 def _heard(model: Any, content: bytes, language: str) -> tuple[Any, Any]:
-    """What is said, which is transcribed as it is read, and what is known of the recording."""
+    """The words, transcribed as they are read, and what is known about the recording."""
     heard: tuple[Any, Any] = model.transcribe(io.BytesIO(content), language=language or None, vad_filter=True)
     return heard
 

@@ -86,7 +86,7 @@ class Reading:
 
 
 def _redis_values(client: Any, now: float) -> dict[str, float]:
-    """All values from Redis, without those that this user may not read."""
+    """All values from Redis that this user may read."""
     with client.pipeline(transaction=False) as pipe:
         pipe.llen(keys.TASKS)
         pipe.llen(keys.DEAD)

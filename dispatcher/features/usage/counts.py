@@ -24,7 +24,7 @@ from shared.wire.values import shown
 
 @dataclass(frozen=True)
 class UsageCounts:
-    """Counters of one day or several. `input_tokens` are those that no cache had; `cost_usd` is the CLI's own calculation, by list prices."""
+    """Counters of one day or several. `input_tokens` were in no cache; `cost_usd` is the CLI's own calculation, by list prices."""
 
     tasks: float = 0
     commands: float = 0
@@ -37,7 +37,7 @@ class UsageCounts:
 
     @classmethod
     def parse(cls, counters: dict[bytes, bytes]) -> Self:
-        """A value that is no number counts as 0."""
+        """A value that is not a number counts as 0."""
         return cls(**{one.name: _number(counters.get(one.name.encode())) for one in fields(cls)})
 
     @property

@@ -28,7 +28,7 @@ from shared.text.format import date_text, time_text
 OLDEST_CLAUDE = "2.1.197"
 #: Seconds that the CLI may take to print its version, or whether it is logged in.
 ANSWER_SECONDS = 20.0
-#: How long a token of `claude setup-token` lives, and how long before its end that is said.
+#: How long a token of `claude setup-token` lives, and how long before its end the doctor warns.
 TOKEN_SECONDS, WARNED_SECONDS = 365 * 86_400.0, 30 * 86_400.0
 #: A port of this host on which nothing listens: requests that the CLI sends at its start end here.
 _NOWHERE = "http://127.0.0.1:9"

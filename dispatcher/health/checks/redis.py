@@ -276,6 +276,6 @@ def check_expiry(setup: Setup) -> Finding:
     return problem(
         Fault.PERSISTENCE,
         f"{len(lives)} turns{sample} expire in Redis, the first in {min(lives) / 3600:.1f} hours, the last in {max(lives) / 3600:.1f}: "
-        "h-cli's dispatcher wrote them, and those that no night has archived by then are lost.",
+        "h-cli's dispatcher wrote them, and what no night has archived by then is lost.",
         "Run hmem-night run now. Then replace that dispatcher with hmem run, or give it SESSION_TTL=172800 and run the night daily.",
     )

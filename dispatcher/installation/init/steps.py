@@ -1,6 +1,6 @@
 """`hmem init`, from the questions to the first night. Each step says what it did, or that nothing was to be done; the first that fails ends the run.
 
-Run again, it goes on where it stopped: what is there is not created again, and what is set is not asked for again.
+Safe to rerun: it resumes where it stopped, creates nothing twice, and does not ask for what is set.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def wait_for_hello(installation: InitContext, bot: str, code: str) -> Hello:
             end = time.monotonic() + HELLO_SECONDS
             while time.monotonic() < end:
                 updates = await until_telegram_takes_it(lambda: telegram.updates(None, seconds=5), TRIES)
-                if updates:  # those that are waiting come at once, again and again
+                if updates:  # waiting ones come at once, again and again
                     await asyncio.sleep(1.0)
                 if hello := next(
                     (one for one in map(_hello, updates) if one and one.chat > 0 and code in one.text), None

@@ -25,7 +25,7 @@ class DayUpkeep:
         self._day, self._writer = day, writer
 
     def store_turns(self, turns: Sequence[Turn]) -> None:
-        """Store turns in the day store, without those that are forgotten, even meanwhile; their vectors come later, by `embed_missing`."""
+        """Store turns in the day store, except forgotten ones (even if that happens meanwhile); their vectors come later, by `embed_missing`."""
         from dispatcher.memory.store.turns import StoredTurn
 
         remaining = [turn for turn in turns if not self._day.forgotten.covers(turn)]

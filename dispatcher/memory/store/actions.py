@@ -66,7 +66,7 @@ class Actions:
         yield from (tuple(row) for row in rows)
 
     def unmet(self, chat_id: str) -> set[str]:
-        """The tasks in which something was to be forgotten that is no memory (`Outcome.unmet`)."""
+        """The tasks that asked to forget something that was not a memory (`Outcome.unmet`)."""
         return {task for _, task, _, outcome, _ in self.every(chat_id) if outcome.endswith('"unmet":true}')}
 
     def remove_task(self, chat_id: str, task_id: str) -> int:

@@ -85,7 +85,7 @@ class EventOutbox:
         ]  # fmt: skip
 
     def remove(self, handed_over: Iterable[WaitingEvent]) -> None:
-        """Take out those that have not changed again since."""
+        """Take out the ones that have not changed again since."""
         with self._database.begin() as connection:
             for some in batches(one.mark for one in handed_over):
                 connection.execute(sa.delete(event_outbox).where(event_outbox.c.mark.in_(some)))

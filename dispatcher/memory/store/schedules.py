@@ -98,7 +98,7 @@ class Schedules:
         return sorted(open_, key=lambda one: (one.waits_for or 0.0, one.number))
 
     def count(self, chat_id: str, connection: Connection) -> int:
-        """How many the chat has, with those that are over."""
+        """How many the chat has, including past ones."""
         count = sa.select(sa.func.count()).select_from(schedules).where(schedules.c.chat_id == checked_chat(chat_id))
         return int(connection.execute(count).scalar_one())
 
@@ -106,7 +106,7 @@ class Schedules:
         return next((one for one in self.every(chat_id) if one.number == number), None)
 
     def every(self, chat_id: str | None = None) -> Iterator[Schedule]:
-        """All, also those that are over, of one chat or of all."""
+        """All of one chat or of all chats, including past ones."""
         where = [] if chat_id is None else [schedules.c.chat_id == checked_chat(chat_id)]
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(schedules).where(*where).order_by(schedules.c.schedule_id)).all()
@@ -157,7 +157,7 @@ class Schedules:
             return bool(removed)
 
     def prune(self, before: float) -> int:
-        """Remove those that have been over since before a time; returns how many."""
+        """Remove the ones that ended before a time; returns how many."""
         over = (schedules.c.due.is_(None), schedules.c.snoozed.is_(None), schedules.c.last_due < before)
         statement = (
             sa.delete(schedules).where(*over).returning(schedules.c.chat_id, schedules.c.uid, schedules.c.number)

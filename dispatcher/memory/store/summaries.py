@@ -92,7 +92,7 @@ class Summaries:
         return map(_summary, in_batches(self._database, [*summaries.c], summaries.c.summary_id, ""))
 
     def due(self, keep: int, before: float) -> dict[str, set[str]]:
-        """Medium summaries that are to become long, by chat: all but the newest `keep`, and those that ended before `before`. For consolidation."""
+        """Medium summaries that are to become long, by chat: all but the newest `keep`, and any that ended before `before`. For consolidation."""
         newest = sa.func.row_number().over(partition_by=summaries.c.chat_id, order_by=summaries.c.ended_at.desc())
         numbered = sa.select(summaries.c.chat_id, summaries.c.summary_id, summaries.c.ended_at, newest.label("place"))
         those = numbered.where(summaries.c.tier == "medium").subquery()

@@ -190,7 +190,7 @@ class Remembering:
         return known if known and known.revision == key else self._read(chat_id, key, stored, model, marks, connection)
 
     def note_use(self, chat_id: str, ids: Collection[int], now: float) -> None:
-        """Record that these memories were shown, also in those that are kept here: a use changes no revision."""
+        """Record that these memories were shown, also in the copies kept here: a use changes no revision."""
         self._store.touch(chat_id, ids, now)
         with self._lock:
             if known := self._loaded.get(chat_id):
@@ -245,7 +245,7 @@ class Remembering:
         kinds: Collection[str] | None = None,
         among: Callable[[Memory], bool] | None = None,
     ) -> MemoryMatch:
-        """The memories that a search text matches, of those that are meant by `among`."""
+        """The memories in `among` that a search text matches."""
         vector = self._embedder.query(text)  # first, because it may take long
         return matching(self.of_chat(chat_id), text, vector, self._embedder.family, kinds, among)
 

@@ -92,7 +92,7 @@ class Tag:
 
     @property
     def replaces(self) -> int | None:
-        """The number of the memory that this one replaces: 0, which no memory has, for one that is no number; None for none."""
+        """The number of the memory that this one replaces: 0, which no memory has, if it is not a number; None for none."""
         said = self.options.get("REPLACES")
         return None if said is None else _number_of(said) or 0
 
@@ -145,7 +145,7 @@ class AnswerTags:
 
 @dataclass(frozen=True)
 class Parsed:
-    """The answer without its tags, the tags, and how many of those that stay in the text have another code or none."""
+    """The answer without its tags, the tags, and how many tags stay in the text because they have another code or none."""
 
     text: str
     tags: tuple[Tag, ...] = ()

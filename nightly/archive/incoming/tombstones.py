@@ -1,4 +1,4 @@
-"""Which tombstones a night applies: those that hide, and those that erase with the owner's signature. The others are refused and reported."""
+"""Which tombstones a night applies: any that hide, and the ones that erase with the owner's signature. Others are refused and reported."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class MediaVerifier:
                 compared.missing,
                 "are missing: the next night that reads them sends them, and so does hmem-night verify --repair",
             ),
-            (extra, "are of no turn in the archive: hmem-night verify --repair removes those that were forgotten"),
+            (extra, "are of no turn in the archive: hmem-night verify --repair removes forgotten ones"),
         ):
             if paths:
                 raise MirrorFailed(f"In the mirror {self._mirror.place}, files of messages {what}: {few_names(paths)}.")

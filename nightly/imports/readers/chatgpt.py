@@ -37,7 +37,7 @@ _ROLES = {"user": "user", "assistant": "asst"}
 #: What the model writes for itself, or what ChatGPT adds to a prompt.
 _INTERNAL = ("thoughts", "reasoning_recap", "user_editable_context", "model_editable_context", "system_error")
 _HIDDEN = ("is_visually_hidden_from_conversation", "is_user_system_message")
-#: The content types of parts that are no text → the kind of attachment.
+#: The content types of parts other than text → the kind of attachment.
 _ATTACHED = {"image_asset_pointer": "photo", "audio_asset_pointer": "voice", "video_container_asset_pointer": "video"}
 #: Marks that ChatGPT draws as something else: `\ue200cite\ue202turn0search1\ue201`, `\ue200entity\ue202["city","Rome"]\ue201`.
 _MARK = re.compile("[ ]?\ue200(?P<kind>[^\ue200-\ue202]*)(?:\ue202(?P<values>[^\ue200\ue201]*))?\ue201")

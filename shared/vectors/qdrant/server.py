@@ -1,7 +1,7 @@
 """The way to a Qdrant server: its client, what that raises as one kind of error, and the patience of the night.
 
 Traps of qdrant-client 1.20: it warns of a key that goes over plain http, so the key is given as a header; it asks the server's version in a
-thread that warns, so that is off; it keeps no connection to this host, so it is told how; an answer that is no JSON is a ValueError, one
+thread that warns, so that is off; it keeps no connection to this host, so it is told how; an answer that is not JSON is a ValueError, one
 without a result an AssertionError. The import takes over a second, so it happens here and late.
 """
 

@@ -181,7 +181,7 @@ def _check_chat(client: redis.Redis, chat_id: str, parts: Sequence[sets.Part], c
         numbers = np.frombuffer(b"".join(one if len(one) == size else bytes(size) for one in found), "<f4")
         wrong = ~(
             np.abs(numbers.reshape(len(found), -1) - vectors[rows]).max(axis=1) <= ROUNDING
-        )  # so is one that is no number
+        )  # so is one that is not a number
         if wrong.any():
             raise ReleaseRefused(
                 f"Redis has another vector as chunk {ids[rows][int(wrong.argmax())]} than it was given. Remove all of them there "

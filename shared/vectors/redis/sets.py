@@ -6,7 +6,7 @@
 
 The parts of a chat are consecutive slices of it, in the order of time, cut by their number alone (`slices`), so a chat that grew has new ones
 at its end only; from where something was forgotten or came in between, all are new. A build first lists its parts, which protects them from being
-swept, and then sends those that are not there as a whole. Releases share parts, and a part goes with the last release that lists it.
+swept, and then sends what is not there as a whole. Releases share parts, and a part goes with the last release that lists it.
 
 A part's key is made of the chat that is asked for, so a search cannot reach another chat, whatever a hash says; Redis needs no filter.
 Vectors are stored as they are (NOQUANT: int8, the default, changes the order) and a search compares all of a part (TRUTH), which is exact.

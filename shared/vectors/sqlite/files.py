@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 CACHE_BYTES = 176 << 20
 #: What a row takes beside its vector: the chunk id, twice pointed to (measured).
 ROW_BYTES = 180
-#: From this part of a chat on, all its rows are compared: cheaper than a copy of those that are asked for.
+#: From this part of a chat on, all its rows are compared: cheaper than a copy of the ones asked for.
 MANY = 8
 
 

@@ -96,7 +96,7 @@ def _covers_memory(scope: Scope, memory: Memory) -> bool:
 
 
 def _covers_schedule(scope: Scope, one: Schedule) -> bool:
-    """For a chat: those set in that time. Else those that a covered turn asked for, or that contain the text."""
+    """For a chat: those set in that time. Else the ones that a covered turn asked for, or that contain the text."""
     task_id = (one.source_turn or "").rpartition(":")[0]
     return scope.covers_text(one.chat_id, task_id, one.created, one.text)
 

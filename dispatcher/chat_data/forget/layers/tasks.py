@@ -87,7 +87,7 @@ class TasksLayer:
         return running
 
     def wait(self, scope: Scope, seconds: float = TASK_END_SECONDS) -> list[Running]:
-        """Wait until none of the chats' current tasks is in flight; returns those that still are after `seconds`."""
+        """Wait until none of the chats' current tasks is in flight; returns the ones that still are after `seconds`."""
         waited = {one.token for one in self.cancel(scope)}
         deadline = time.monotonic() + seconds
         while True:
@@ -100,7 +100,7 @@ class TasksLayer:
     def stored_late(self, scope: Scope, tasks: list[Running]) -> list[Turn]:
         """Turns that no tombstone covers, and that these tasks stored, if the task is covered or the turn contains the text."""
         covered = {one for task in tasks if _covers(scope, task) for one in task.turn_ids}
-        if scope.whole_chat:  # also those that ended before we checked, or while this command was not running
+        if scope.whole_chat:  # also ones that ended before we checked, or while this command was not running
             covered |= {f"{task_id}:{role}" for task_id in scope.tasks for role in ROLES}
         ids = covered | {one for task in tasks for one in task.turn_ids}
         names = [f"{keys.MEMORY_PREFIX}{one}" for one in sorted(ids)]

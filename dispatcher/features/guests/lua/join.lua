@@ -4,7 +4,7 @@
 -- ARGV  1 update  2 chat  3 the invitation as it was read, "" for none  4 record of the guest  5 what the guest is told
 --       6 what a stranger with any other code is told  7 field and 8 record of what the owner is told
 --       9 expiry of the mark  10 most wrong tries  11 expiry of their count  12 field and 13 value of what the chat may have
--- Returns 1 a guest now, 0 another code, -1 too many of them: nothing is said.
+-- Returns 1 a guest now, 0 another code, -1 too many of them: no reply.
 if redis.call('EXISTS', KEYS[2]) == 1 or redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return 0 end
 redis.call('SET', KEYS[2], '1', 'EX', ARGV[9])
 if tonumber(redis.call('GET', KEYS[5]) or '0') >= tonumber(ARGV[10]) then return -1 end

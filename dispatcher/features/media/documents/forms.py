@@ -83,7 +83,7 @@ _CONTROL_IN = 500
 
 
 def looks_written(text: str) -> bool:
-    """Whether a decoded text is one: hardly any control character, and none that is no character at all."""
+    """Whether a decoded text is one: hardly any control characters, and no code that stands for none."""
     odd = sum(
         1 for one in text if (one < " " and one not in "\t\n\r\f\v\x1b\b") or "\x7f" <= one <= "\x9f" or one == "\ufffd"
     )

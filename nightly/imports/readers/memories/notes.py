@@ -190,7 +190,7 @@ _MOST_FIELDS = 200
 
 @dataclass(frozen=True)
 class Piece:
-    """`headings`: those that it stands under, without the first-level one, the outermost first. `line`: its first one, from 1."""
+    """`headings`: the ones it stands under, without the first-level one, the outermost first. `line`: its first one, from 1."""
 
     text: str
     headings: tuple[str, ...]

@@ -73,7 +73,7 @@ def read_list(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
             elif line is None:
                 yield ReadCandidate(done(read), unreadable="the line is too long", place=place)
             elif any(map(str.isalnum, line)):
-                yield ReadCandidate(done(read), left_out="a line that is no entry of a list of memories")
+                yield ReadCandidate(done(read), left_out="a line that is not an entry of a list of memories")
 
     with opened_export(path, source.zone) as export:
         if len(export.members) != 1:
