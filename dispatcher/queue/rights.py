@@ -12,8 +12,8 @@ from shared.text.translations import later, tr
 from shared.turns.message_origin import is_group
 
 #: How what only an owner may do in a group is refused to others.
-FORGETTING = later("In a group only an owner may have something forgotten.")
-FORGETTING_OTHERS = later("In a group only an owner may have something forgotten that others have told me.")
+FORGETTING = later("In a group only an owner may make me forget something.")
+FORGETTING_OTHERS = later("In a group only an owner may make me forget what others have told me.")
 EDITING = later("In a group only an owner may change an entry of my memory that others have told me.")
 COMPLETING = later("In a group only an owner may mark a goal of others as done.")
 CHANGING_ZONE = later("In a group only an owner may change the time zone.")

@@ -21,14 +21,14 @@ WHY_USAGE = later(
     "/why shows what memory I was given for my last answer. Below an answer, its button does the same for that answer."
 )
 RETRY_USAGE = later(
-    "/retry has me answer your last message anew. Below an answer, its button does the same for that message."
+    "/retry makes me answer your last message again. The button below an answer does the same for that message."
 )
-NOTHING_TO_RETRY = later("There is no message of yours here that I could answer anew. Please send it again.")
+NOTHING_TO_RETRY = later("I have no message of yours to answer again. Please send it again.")
 NOTED = later("I remember the new text of your message from now on.")
 TOO_LATE = later(
     "I had already taken the earlier text, so I did not read the change. Please send the new text as a message."
 )
-ELSEWHERE = later("That message is somebody else's, so I do not answer it anew for you.")
+ELSEWHERE = later("That message is somebody else's, so I cannot answer it again for you.")
 
 
 class WhyCommand:

@@ -46,10 +46,10 @@ USAGE = later(
     "/forget today - everything since midnight\n"
     "/forget all - this whole chat, after a second question\n"
     "\n"
-    "What I made of these messages (/memory) goes with them. I then no longer use them, and the conversation starts anew. They are hidden, "
+    "What I made of these messages (/memory) goes with them. I then stop using them, and start a new conversation. They are hidden, "
     "not erased: the person who runs me can erase them with hmem forget."
 )
-FORGOTTEN = later("Forgotten: {what}. I no longer use this, and our conversation starts anew.")
+FORGOTTEN = later("Forgotten: {what}. I no longer use this, and start a new conversation.")
 BYTES = later("It is hidden, not erased: the person who runs me can erase the stored bytes with hmem forget.")
 NOTHING = later("I found nothing to forget. Nothing was changed.")
 EXPIRED = later(
@@ -190,9 +190,7 @@ def _choice(found: ChatSelection, digest: str) -> Keyboard:
 
 
 def _second_question(found: ChatSelection, digest: str, *, with_buttons: bool) -> CommandReply:
-    question = tr("Really forget this whole chat, {what}? I will know nothing of it any more.").format(
-        what=_what(found)
-    )
+    question = tr("Really forget this whole chat, {what}? I will no longer know any of it.").format(what=_what(found))
     if not with_buttons:
         question += " " + tr("To confirm this, send /forget really {digest}.").format(digest=digest)
     yes, no = (tr("Yes, forget everything"), f"/forget really {digest}"), (tr("No"), f"/forget no {digest}")

@@ -48,7 +48,7 @@ BUSY = later(
 EDITED = later(
     "I had already taken the earlier text, so I did not read the change. Please send the new text as a message."
 )
-STOPPING = later("I stop as soon as I can.")
+STOPPING = later("I will stop as soon as I can.")
 ANSWERED = later("That message is answered already, so there is nothing to stop.")
 NOT_NEW = later("In a group only an owner may start a new conversation.")
 NOT_THEIRS = later("In a group only an owner may cancel the messages of others.")
@@ -166,7 +166,7 @@ class Commands:
         names = ", ".join((*MODELS, "default"))
         if not wanted:
             chosen = await self._state.chats.model(chat) or "default"
-            text = tr("The model here is {chosen}. To change it, send /model with one of {names}.").format(
+            text = tr("Model of this chat: {chosen}. To change it, send /model with one of {names}.").format(
                 chosen=chosen, names=names
             )
             return BotAnswer(text, choice("model", (*MODELS, "default"), chosen) if may else ())
@@ -174,7 +174,7 @@ class Commands:
             unknown = tr("I do not know a model of that name. Choose one of {names}, for example /model {first}.")
             return unknown.format(names=names, first=MODELS[0])
         await self._state.chats.choose_model(chat, None if wanted == "default" else wanted)
-        text = tr("The model here is {wanted} from the next message on.").format(wanted=wanted)
+        text = tr("Model of this chat from the next message on: {wanted}.").format(wanted=wanted)
         return BotAnswer(text, choice("model", (*MODELS, "default"), wanted))
 
 

@@ -81,7 +81,7 @@ NO_ANSWER = later("No answer came within two days, so I have stopped waiting for
 EMPTY_ANSWER = later("The answer was empty. Please rephrase your message.")
 NOT_SHOWN = later("Telegram refused part of this answer, so it cannot be shown here.")
 FILE_GONE = later("The file {name} is not there any more, so I could not send it. Please ask for it again.")
-FILE_REFUSED = later("Telegram did not take the file {name}, so it cannot be shown here.")
+FILE_REFUSED = later("Telegram rejected the file {name}, so I cannot show it here.")
 
 
 class NotDelivered(Exception):

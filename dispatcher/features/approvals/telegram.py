@@ -49,12 +49,12 @@ ENDED = {
     "allowed": later("Allowed by {who}."),
     "denied": later("Denied by {who}."),
     "nobody": later("Nobody answered: denied."),
-    "stopped": later("The answer was ended or I am being restarted: denied."),
+    "stopped": later("The answer was stopped or I am being restarted: denied."),
     "failed": later("Something went wrong: denied."),
 }
 NOT_YOURS = later("Only the person who asked, or an owner, may answer this.")
 OVER = later("This question is over.")
-TAKEN = later("Your answer counts.")
+TAKEN = later("Your answer was recorded.")
 _VERDICTS: dict[str, Verdict] = {ALLOW: "allowed", DENY: "denied"}
 
 

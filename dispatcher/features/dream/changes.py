@@ -108,7 +108,7 @@ USAGE = later(
     "/memory changes undo N takes back the change that made note N; /memory changes undo night N takes back a whole night\n"
     "/memory changes yes NIGHT N agrees to a proposal, /memory changes no NIGHT N declines it"
 )
-NOTHING = later("No night has changed anything of my notes.")
+NOTHING = later("No night has changed my notes.")
 DECIDING = later("In a group only an owner may decide about changes of my notes.")
 TAKEN_BACK = later("Taken back: {numbers}.")
 NOTHING_TO_TAKE_BACK = later("There is no such change.")

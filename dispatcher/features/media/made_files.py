@@ -48,7 +48,7 @@ LOOKED_AT = 1_000
 
 TOO_LARGE = later("{name} is not sent: it is larger than what is left of the {most:g} MB that an answer may have.")
 TOO_MANY = later("More files were made than the {most} that an answer may have; the others are not sent.")
-NOT_PLAIN = later("{name} is not sent: it is no plain file of its own.")
+NOT_PLAIN = later("{name} is not sent: it is not a regular file.")
 EMPTY = later("{name} is not sent: it is empty.")
 NOT_STORED = later("{name} is not sent: there is no room for it at the moment.")
 

@@ -14,9 +14,9 @@ from shared.text.translations import later, tr
 #: The API takes 5 MB of base64 for a picture.
 PICTURE_BYTES = 3_750_000
 
-TOO_LARGE = later("This picture is too large for me to look at: {most:g} MB are the most. Please send it smaller.")
+TOO_LARGE = later("This picture is too large for me: the limit is {most:g} MB. Please send it smaller.")
 NO_PICTURE = later(
-    "This is no picture that I can look at (JPEG, PNG, GIF or WebP), or it is damaged. Please send it again in one of these formats."
+    "I cannot open this picture: it is damaged, or not JPEG, PNG, GIF or WebP. Please send it again in one of these formats."
 )
 
 #: Is added to the prompt of a message with pictures.

@@ -45,8 +45,8 @@ NOT_SET_UP = later(
     "faster-whisper on this host (dispatcher/features/media/README.md). Until then, please write."
 )
 NOTHING = later("I heard no words in this recording. Please say it again, or write it.")
-TOO_LONG = later("This recording is too long for me: {minutes:g} minutes are the most. Please send it in parts.")
-IN_TIME = later("Nobody has told me in time what this recording says. Please send a shorter one, or write.")
+TOO_LONG = later("This recording is too long for me: the limit is {minutes:g} minutes. Please send it in parts.")
+IN_TIME = later("The transcript of this recording did not arrive in time. Please send a shorter one, or write.")
 AWAY = later(
     "The server that transcribes recordings cannot be reached at the moment. Please send it again later, or write."
 )

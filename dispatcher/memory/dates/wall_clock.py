@@ -18,7 +18,7 @@ from shared.text.dates.calendar_days import instant
 from shared.text.translations import later, tr
 from shared.text.translations.dates import long_date_with_weekday, weekday_name
 
-UNKNOWN_RULE = later("{rule} is no rule that this version knows. Set the reminder again.")
+UNKNOWN_RULE = later("This version does not know the rule {rule}. Set the reminder again.")
 #: No rule has a longer way to its next day. Days.
 _LONGEST_WAY = 70
 _SPELLED = re.compile(r"daily|weekly:[0-6](,[0-6]){0,6}|monthly:([1-9]|[12][0-9]|3[01])")

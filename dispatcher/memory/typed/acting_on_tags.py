@@ -134,7 +134,7 @@ class TagActing(Acting):
             due = read_when(when, now, zone, every)
             new = new_schedule(task, ScheduleKind.REMINDER, tag.text, due, now, zone, from_turn=True)
         except InvalidInput as error:
-            return sentence_only(tr("I set no reminder: {reason}").format(reason=error))
+            return sentence_only(tr("I did not set a reminder: {reason}").format(reason=error))
         return lambda connection: Outcome(add_schedule(table, new, connection))
 
     def _match(self, answer: AnswerTags, tag: Tag, kinds: Collection[str] | None) -> MemoryMatch:

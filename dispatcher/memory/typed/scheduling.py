@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LONGEST_TEXT, QUOTED = 1_000, 120
 #: The most schedules of a chat.
 MOST_SCHEDULES = 100
-TOO_MANY = later("This chat has {most} reminders and scheduled questions, which is the most. Delete one first.")
+TOO_MANY = later("This chat has {most} reminders and scheduled questions, which is the limit. Delete one first.")
 TOO_LONG = later("The text has {count} characters, and at most {most} are kept. Shorten it.")
 #: One that comes once, and one that repeats.
 CONFIRMED = {

@@ -70,7 +70,7 @@ def test_what_a_member_of_a_group_may_not_is_refused_with_his_number(stage: Stag
 def test_an_owner_may_all_of_it_in_a_group_and_a_person_in_a_private_chat(stage: Stage, group: int) -> None:
     for chat, user in ((group, OWNER), (stage.new_chat(), MEMBER)):
         stage.redis.set(f"hcli:session:{chat}", "x")
-        for command, words in (("/new", "started"), ("/model opus", "is opus"), ("/cancel", "nothing")):
+        for command, words in (("/new", "started"), ("/model opus", "on: opus"), ("/cancel", "nothing")):
             stage.api.say(chat, command, user=user)
             says(stage, chat, words)
         assert not stage.redis.exists(f"hcli:session:{chat}")
@@ -176,7 +176,7 @@ def test_only_an_owner_has_something_forgotten_in_a_group(running: World) -> Non
     assert "Saved as number 1" in group.say("/memory add the gate code is 4711", 9)
     for user in STRANGERS:
         said = group.say("/memory forget 1", user)
-        assert said.startswith("In a group only an owner may have something forgotten that others have told me. "), user
+        assert said.startswith("In a group only an owner may make me forget what others have told me. "), user
         assert ("Your number is 8" in said) is (user == 8)
     assert "1. user: the gate code is 4711" in group.say("/memory", 8)
     assert "Forgotten." in group.say("/memory forget 1", "7")
@@ -195,7 +195,7 @@ def test_a_wish_to_forget_has_the_rights_of_who_asked(running: World) -> None:
     wish = "Done.\n[FORGET CODE: the gate code is 4711]\n[REMEMBER CODE: the lift is broken]"
     for number, user in enumerate(STRANGERS):
         said = group.say(f"forget the code {number}", user, wish)
-        assert said.startswith("Done.\n\nIn a group only an owner may have something forgotten that others"), user
+        assert said.startswith("Done.\n\nIn a group only an owner may make me forget what others"), user
     listed = group.say("/memory", 8)
     assert ("4711" in listed, "the lift is broken" in listed) == (True, True), "the other tags are acted on"
     assert "Forgotten. I will not mention it again." in group.say("forget it at last", 7, wish)

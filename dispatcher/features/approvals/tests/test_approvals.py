@@ -32,7 +32,7 @@ def test_an_allowed_tool_runs_and_the_decision_is_recorded(here: Asking) -> None
     assert question.text.startswith('Claude wants to use Bash:\n{\n "command": "touch made.txt",\n "description"')
     assert [one["text"] for row in question.buttons for one in row] == ["Allow", "Deny"]
     assert not here.made(chat, "made.txt")
-    assert here.press(chat, "Allow") == "Your answer counts."
+    assert here.press(chat, "Allow") == "Your answer was recorded."
     here.ends(chat, question, "Allowed by Ada.")
     here.told(chat, "completed with no output")
     assert here.made(chat, "made.txt")
@@ -153,7 +153,7 @@ def test_a_cancelled_answer_takes_its_question_back(here: Asking) -> None:
     chat = 9937
     question = here.asked(chat, "touch made.txt")
     here.api.press(chat, "Stop", person(chat))
-    here.ends(chat, question, "The answer was ended or I am being restarted: denied.")
+    here.ends(chat, question, "The answer was stopped or I am being restarted: denied.")
     assert here.records()[-1]["decision"] == "stopped"
     assert not here.made(chat, "made.txt")
 

@@ -160,7 +160,7 @@ def test_a_removed_guest_gets_nothing_from_the_outbox_or_schedules(stage: Stage,
 
 def test_a_button_of_a_removed_guest_is_refused(stage: Stage, stranger: int) -> None:
     say(stage, stranger, invite(stage), WELCOME)
-    shown = say(stage, stranger, "/model", "The model here is")
+    shown = say(stage, stranger, "/model", "Model of this chat")
     assert labels(shown)
     stage.redis.hdel(own.GUESTS, str(stranger))
     stage.api.press(stranger, labels(shown)[0], {"id": stranger, "is_bot": False, "first_name": "Ada"})

@@ -106,7 +106,7 @@ def test_files_sent_together_are_one_message(talk: Talk) -> None:
     before = len(talk.stage.api.texts(CHAT))
     talk.stage.api.album(CHAT, files)
     said = talk.answered(before)
-    assert "three.zip: This is an archive, and I open none." in said
+    assert "three.zip: I cannot open archives." in said
     blocks = [one["type"] for one in talk.asked()["content"] if "reminder" not in one.get("text", "")]
     assert blocks[:3] == ["document", "text", "text"]
     assert "Attached as document 2, ahead of these lines: two.md (text, 16 characters)." in talk.words()

@@ -102,7 +102,7 @@ def test_only_plain_files_are_read(directory: Directory, light: World, monkeypat
     assert [one.name for one in made.files] == ["fine.txt"]
     said = "\n".join(made.notes)
     for name in ("link.txt", "relative.txt", "hard.txt", "null", "pipe", "socket"):
-        assert f"{name} is not sent: it is no plain file of its own." in said
+        assert f"{name} is not sent: it is not a regular file." in said
     assert "empty.txt is not sent: it is empty." in said
     assert "SECRET" not in said
     assert len(directory.store) == 1

@@ -57,7 +57,7 @@ def test_an_album_is_seen_together_in_its_order(talk: Talk) -> None:
 def test_what_is_no_picture_is_refused_and_not_sent(talk: Talk) -> None:
     for content in (b"%PDF-1.7 not a picture", png(1)[:-20], b"\0", b"\xff\xd8\xff" + b"0" * 50):
         answer = talk.send(caption="what is this?", **talk.stage.api.files.photo(content))
-        assert "This is no picture that I can look at" in answer, content
+        assert "I cannot open this picture" in answer, content
     assert not talk.model.requests
     assert [(turn["content"], turn["media"][0]["kind"]) for turn in talk.turns()] == [("what is this?", "photo")] * 4
 

@@ -81,10 +81,10 @@ def test_a_tag_sets_a_reminder_and_a_wrong_one_is_answered_with_a_sentence(talk:
     answer = talk.say("Remind me of the bread.", "Gladly.\n[REMIND CODE: buy bread | WHEN: tomorrow 9:00]")
     assert re.fullmatch(rf"Gladly\.\n\nReminder 1: {EXACT}", answer)
     answer = talk.say("And yesterday?", "Hm.\n[REMIND CODE: x | WHEN: yesterday 9:00]")
-    assert answer.startswith('Hm.\n\nI set no reminder: "yesterday 9:00" is in the past')
+    assert answer.startswith('Hm.\n\nI did not set a reminder: "yesterday 9:00" is in the past')
     answer = talk.say("And at some time?", "Hm.\n[REMIND CODE: x | WHEN: when pigs fly]\n[REMIND CODE: y]")
-    assert 'I set no reminder: I do not understand the date "when pigs fly"' in answer
-    assert "I set no reminder: it has no date (WHEN)." in answer
+    assert 'I did not set a reminder: I do not understand the date "when pigs fly"' in answer
+    assert "I did not set a reminder: it has no date (WHEN)." in answer
     answer = talk.say("What does it look like?", "[REMIND 12345678: x | WHEN: tomorrow]")
     assert answer == "[REMIND 12345678: x | WHEN: tomorrow]"
     assert [(one.text, one.source_turn) for one in schedules(talk.world)] == [("buy bread", f"{CHAT}-1:user")]

@@ -102,7 +102,7 @@ def test_stop_ends_this_answer_and_no_other(stage: Stage, chat: int) -> None:
         first = stage.api.messages(chat)[1]
         stage.api.press(chat, "Stop", person(chat), data=first.buttons[0][0]["callback_data"])
         wait_until(lambda: stage.api.texts(chat)[0] == "Cancelled.", lambda: str(stage.api.texts(chat)))
-        assert "I stop as soon as I can." in toasts(stage)
+        assert "I will stop as soon as I can." in toasts(stage)
         stage.api.press(chat, "Stop", person(chat))  # whichever waits
     finally:
         hold.unlink()

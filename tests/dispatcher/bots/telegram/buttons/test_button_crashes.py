@@ -44,7 +44,7 @@ def test_a_press_is_carried_out_once_when_the_bot_dies_over_it(redis_url: str, t
     with staged(redis_url, tmp_path) as stage:
         first = stage.bot()
         chat = stage.new_chat()
-        say(stage, chat, "/model", "The model here is default")
+        say(stage, chat, "/model", "Model of this chat: default")
         assert first.stop(signal.SIGKILL) == -signal.SIGKILL
         stage.api.press(chat, "opus", person(chat))
         dying = stage.bot_again(wait=False, HMEM_CRASH_AT=f"telegram:{point}")

@@ -10,9 +10,9 @@ stage = one_bot(OWNERS="7")
 
 def test_the_model_is_chosen_by_a_button(stage: Stage) -> None:
     chat = stage.new_chat()
-    asked = say(stage, chat, "/model", "The model here is default")
+    asked = say(stage, chat, "/model", "Model of this chat: default")
     assert labels(asked) == ["opus", "sonnet", "haiku", "✓ default"]
-    chosen = press(stage, chat, "haiku", "The model here is haiku from the next message on.")
+    chosen = press(stage, chat, "haiku", "Model of this chat from the next message on: haiku.")
     assert chosen.id == asked.id
     assert labels(chosen) == ["opus", "sonnet", "✓ haiku", "default"]
     stage.api.say(chat, "hello")
@@ -21,11 +21,11 @@ def test_the_model_is_chosen_by_a_button(stage: Stage) -> None:
     stage.answer(task["task_id"], "hi")
     stage.quiet()
     assert stage.redis.ttl(f"hcli:mem:bot:model:{chat}") == -1
-    say(stage, chat, "/model default", "The model here is default")
+    say(stage, chat, "/model default", "Model of this chat from the next message on: default")
     assert not stage.redis.exists(f"hcli:mem:bot:model:{chat}")
 
 
 def test_a_member_of_a_group_is_shown_the_model_without_buttons(stage: Stage) -> None:
     bea, ada = {"id": 8, "is_bot": False, "first_name": "Bea"}, {"id": 7, "is_bot": False, "first_name": "Ada"}
-    assert labels(say(stage, GROUP, "/model", "The model here is default", user=bea)) == []
-    assert labels(say(stage, GROUP, "/model", "The model here is default", user=ada))
+    assert labels(say(stage, GROUP, "/model", "Model of this chat: default", user=bea)) == []
+    assert labels(say(stage, GROUP, "/model", "Model of this chat: default", user=ada))

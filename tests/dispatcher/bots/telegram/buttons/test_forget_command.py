@@ -125,7 +125,7 @@ def test_a_confirmation_is_for_this_chat_this_person_and_a_while(stage: Stage, c
 def test_in_a_group_only_an_owner_forgets(stage: Stage) -> None:
     say(stage, GROUP, "/memory add the gate is green", "number", user=MEMBER)
     for command in ("/forget", "/forget gate", "/forget all", "/forget yes 0123456789abcdef"):
-        say(stage, GROUP, command, "only an owner may have something forgotten", user=MEMBER)
+        say(stage, GROUP, command, "only an owner may make me forget something", user=MEMBER)
         assert labels(last(stage, GROUP)) == []
     assert labels(say(stage, GROUP, "/forget all", "To be forgotten", user=OWNER))
 

@@ -68,5 +68,5 @@ def test_a_refused_file_is_told_and_the_next_one_is_sent(stage: Stage, chat: int
     stage.api.fail("sendDocument", chat=chat, **refusal)
     answer(stage, task, "Here it is.", stored(stage, REPORT, "a.csv"), stored(stage, REPORT, "b.csv"))
     stage.quiet()
-    told = "Telegram did not take the file a.csv, so it cannot be shown here."
+    told = "Telegram rejected the file a.csv, so I cannot show it here."
     assert shown(stage, chat) == ["Here it is.", told, ("b.csv", REPORT)]
