@@ -15,7 +15,7 @@ from tests.support.world import REPOSITORY
 #: Room → the most lines of code that it may have. A room that has shrunk by more than LEEWAY gets a smaller budget.
 BUDGETS = {
     "dispatcher": 0,
-    "dispatcher/answering": 1815,
+    "dispatcher/answering": 1810,
     "dispatcher/bots": 2620,
     "dispatcher/chat_data": 2310,
     "dispatcher/claude": 985,
@@ -49,7 +49,7 @@ BUDGETS = {
     "shared/turns": 1195,
     "shared/vectors": 1900,
     "shared/wire": 575,
-    "tests": 42925,
+    "tests": 42930,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 75, 41, 26
@@ -81,7 +81,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_560
+    assert product <= 48_555
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:
