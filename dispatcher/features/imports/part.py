@@ -8,7 +8,6 @@ The files wait where those of the owner's page do, for a day at most: forgetting
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import subprocess
 import threading
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 USAGE = later(
-    "Send a file (ChatGPT's, Claude's, Telegram's, WhatsApp's or Signal's export, another program's memory) with the caption /import, and I show "
+    "Send a file (ChatGPT's, Claude's, WhatsApp's or Signal's export, another program's memory) with the caption /import, and I show "
     "what would come in. Where I must know more, add it: /import bot: My Bot; as: Anna; only: Family; dates: dmy"
 )
 ONLY_OWNERS = later("Only an owner may import into my memory.")
@@ -165,7 +164,7 @@ class ImportPart:
             f"{one['import']}: {one['source']}, {one['turns']}, {', '.join(one['files'])} ({date_text(one['at'], zone)})"
             for one in found
         ]
-        rows = [row_of((f"{tr('Undo')} {one['import']}", f"/import undo {one['import']}")) for one in found]
+        rows = [row_of((" ".join([tr("Undo"), one["import"]]), f"/import undo {one['import']}")) for one in found]
         return CommandReply("\n".join([*lines, "", tr(USAGE)]), buttons=keyboard(*rows))
 
     def _imports(self, chat_id: str) -> list[dict[str, Any]]:
@@ -186,7 +185,7 @@ class ImportPart:
     def _start(self, chat_id: str, name: str, arguments: list[str], folder: Path | None) -> None:
         """Run an `hmem …` that goes on if this process ends. Its night restarts no dispatcher: this one waits for it."""
         with as_ourselves() as child:
-            environment = {**child.pop("env", os.environ), "RESTART_COMMAND": ""}
+            environment = {**child.pop("env"), "RESTART_COMMAND": ""}
             process = subprocess.Popen(
                 day_command(*arguments), env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE, start_new_session=True, **child,
