@@ -111,7 +111,7 @@ TOOLS = {
             asked.n, *given_times(asked.since, asked.until, zone), asked.contains
         ),
     ),
-    "memory_recent": _Tool(Recent, lambda memory, asked, _: memory.recent(asked.n)),
+    "memory_recent": _Tool(Recent, lambda memory, asked, _: memory.history(asked.n)),
     "memory_facts": _Tool(Facts, lambda memory, _asked, _zone: memory.facts()),
     "memory_add": _Tool(Add, lambda memory, asked, _: memory.add(asked.text, asked.kind, asked.deadline), writes=True),
 }

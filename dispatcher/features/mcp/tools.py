@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dispatcher.memory.cache_dropping import drop
 from dispatcher.memory.day.open_memory import OpenedMemory
-from dispatcher.memory.session_history import conversation_of, history_lines
+from dispatcher.memory.session_history import history_lines
 from dispatcher.memory.tombstones import hidden_by
 from shared.config.settings import Settings
 from shared.errors import HmemError, SettingsError
@@ -25,7 +25,7 @@ from shared.search.types import Query
 from shared.text.format import fitting, one_line, shorten, storable, time_text
 from shared.text.marks import harmless
 from shared.turns.origin_words import replying
-from shared.turns.records import Task, chat_id_of, time_order
+from shared.turns.records import Task, chat_id_of
 from shared.turns.speakers import answering
 from shared.wire import keys
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from shared.search.day_items import DayItems
     from shared.search.recall import OpenRelease
     from shared.search.types import Hit
-    from shared.turns.records import Tombstone, Turn
 
 #: Characters of a result including everything around the records, of one text, of the question that it answers, and of all notes.
 RESULT_CHARACTERS, TEXT_CHARACTERS, QUESTION_CHARACTERS, NOTE_CHARACTERS = 8_000, 700, 160, 1_000
@@ -88,7 +87,9 @@ class ChatMemory:
         found.notes += [one for one in (note, more, *recalled.degraded) if one]
         return answer("Earlier turns that match the search, best first", found, "No message of this chat matches.")
 
-    def history(self, n: int, since: float | None, until: float | None, contains: str | None) -> str:
+    def history(
+        self, n: int, since: float | None = None, until: float | None = None, contains: str | None = None
+    ) -> str:
         """The newest `n` turns, from `since` on and before `until` (POSIX seconds), that contain all words of `contains`, oldest first."""
         from dispatcher.memory.day.history import look_back
         from shared.search.history import HistoryQuery
@@ -104,17 +105,6 @@ class ChatMemory:
         lines = history_lines(result.found.turns, self._settings.timezone, TEXT_CHARACTERS, result.speakers)
         found = ToolAnswer([line.removeprefix("- ") for line in lines], list(filter(None, notes)), result.found.more)
         return answer("Messages, oldest first", found, "No message of this chat fits.", newest=True)
-
-    def recent(self, n: int) -> str:
-        """The last `n` turns of the conversation so far, or else of the day, oldest first."""
-        with self._up_to_date():
-            tombstones, notes = self._day.forgotten.of(self._chat), list[str]()
-            entries = self._conversation(n, tombstones, notes)
-        zone, speakers = self._settings.timezone, {entry.person for entry in entries}
-        lines = [line.removeprefix("- ") for line in history_lines(entries[-n:], zone, TEXT_CHARACTERS, speakers)]
-        return answer(
-            "Latest messages, oldest first", ToolAnswer(lines, notes), "There are no recent messages.", newest=True
-        )
 
     def facts(self) -> str:
         """The list of `/memory`."""
@@ -144,7 +134,7 @@ class ChatMemory:
         with self._lock:
             try:
                 mark = self._redis().get(keys.FORGOTTEN) or b""
-            except Exception:  # noqa: BLE001 - `recent` reports it; the others do not require Redis
+            except Exception:  # noqa: BLE001 - no tool requires Redis
                 mark = None
             if mark is None or mark != self._mark:
                 drop(self._day, self._memory.close_release)
@@ -188,37 +178,6 @@ class ChatMemory:
         head = f"{number}. {time_text(chunk.started_at, zone)} {who} (score {hit.score:.2f}, turn {chunk.turn_ids[0]})"
         asked = answering(shorten(one_line(hit.question), QUESTION_CHARACTERS)) if hit.question is not None else ""
         return f"{head}{asked or replying(chunk.origin, QUESTION_CHARACTERS)}: {_short(chunk.text)}"
-
-    def _conversation(self, n: int, tombstones: Sequence[Tombstone], notes: list[str]) -> list[Turn]:
-        """The conversation so far. Forgetting ends it: entries older than the last request to forget are left out, even if they are still there."""
-        from dispatcher.queue.consolidation import waiting as unconsolidated
-
-        entries: list[Turn] = []
-        waiting: list[Turn] = []
-        try:
-            client = self._redis()
-            entries, _ = conversation_of(client.lrange(keys.history(self._chat), 0, -1), tombstones)
-            forgotten_at = max((tombstone.created_at for tombstone in tombstones), default=0.0)
-            entries = [one for one in entries if one.timestamp >= forgotten_at]
-            if not entries:
-                waiting = unconsolidated(client, self._chat)[1]
-        except Exception as error:  # noqa: BLE001 - the day store's turns are better than nothing
-            notes.append(f"no conversation so far: Redis does not answer ({error})")
-        return entries or self._conversation_today(n, waiting, tombstones, notes)
-
-    def _conversation_today(
-        self, n: int, waiting: Sequence[Turn], tombstones: Sequence[Tombstone], notes: list[str]
-    ) -> list[Turn]:
-        """The day store's last turns and the ones waiting for it, each once."""
-        turns = list(waiting)
-        try:
-            if self._day.wanted:
-                recent = self._day.turns.newest(self._chat, n)
-                turns += [one.turn for one in recent]
-        except HmemError as error:
-            notes.append(f"no memory of the day: {error}")
-        once = {turn.turn_id: turn for turn in turns if not any(tombstone.covers(turn) for tombstone in tombstones)}
-        return sorted(once.values(), key=time_order)
 
     def _redis(self) -> Any:
         if self._client is None:

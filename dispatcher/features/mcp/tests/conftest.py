@@ -6,19 +6,18 @@ import time
 
 import pytest
 
-from dispatcher.features.mcp.tests.memory_server import MAY, keep, of_today, told_lately
+from dispatcher.features.mcp.tests.memory_server import MAY, keep, of_today
 from shared.turns.records import Turn
 from tests.support.world import World
 
 
 @pytest.fixture
 def talked(light: World) -> World:
-    """A night's release, a turn of today, a fact and a conversation, in one chat."""
+    """A night's release, a turn of today and a fact, in one chat."""
     light.environment["CHAT_TIMEZONE"] = "Europe/Berlin"
     light.say("t1", "What is the code of the boiler?", name="Anna: the first", timestamp=MAY)
     light.say("t1", "The boiler code is 4711.", role="asst", timestamp=MAY + 60)
     light.night()
     of_today(light, Turn("t2", "user", "9912", "The boiler was repaired by Mr Ott.", time.time() - 60, "Anna"))
     keep(light, "The boiler is a Vaillant")
-    told_lately(light, ("user", "Good morning"), ("assistant", "Good morning, Anna"))
     return light

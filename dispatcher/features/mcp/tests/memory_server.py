@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dispatcher.features.mcp.claude_server import BY_PIPE, environment, written
 from dispatcher.memory.day.memory import DayMemory
-from shared.turns.records import Task, Turn, dumps
-from shared.wire import keys
+from shared.turns.records import Task, Turn
 from tests.support.world import BINARIES, World
 
 if TYPE_CHECKING:
@@ -103,11 +102,3 @@ def of_today(world: World, *turns: Turn) -> None:
 def keep(world: World, text: str, chat: str = "9912", kind: str = "fact") -> None:
     with closing(DayMemory(world.settings(), nullcontext)) as day:
         day.acting.add(Task(f"keep-{len(text)}", chat, ""), text, time.time(), kind=kind)
-
-
-def told_lately(world: World, *said: tuple[str, str], chat: str = "9912", at: float | None = None) -> None:
-    """The conversation so far, as the dispatcher leaves it in Redis."""
-    at = time.time() if at is None else at
-    for number, (role, content) in enumerate(said):
-        entry = {"role": role, "content": content, "timestamp": at + number}
-        world.redis.rpush(keys.history(chat), dumps(entry))

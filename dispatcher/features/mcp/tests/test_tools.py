@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dispatcher.features.mcp.claude_server import READING
-from dispatcher.features.mcp.tests.memory_server import MAY, Served, keep, served, told_lately
+from dispatcher.features.mcp.tests.memory_server import MAY, Served, keep, served
 from dispatcher.features.mcp.tools import RESULT_CHARACTERS, ToolAnswer, answer
 from dispatcher.memory.day.memory import DayMemory
 from shared.turns.records import Task
@@ -38,7 +38,7 @@ def test_every_tool_answers_of_release_and_day(talked: World) -> None:
         assert "2026-05-08 14:05 Anna the first: What is the code" in told, "in the chat's own zone"
         assert told.index("What is the code") < told.index("assistant: The boiler code") < told.index("by Mr Ott.")
         recent = (await server.call("memory_recent")).text
-        assert recent.index("user: Good morning") < recent.index("assistant: Good morning, Anna")
+        assert recent.index("What is the code") < recent.index("by Mr Ott."), "today's, too"
         assert "Facts:\n1. The boiler is a Vaillant" in (await server.call("memory_facts")).text
 
     served(talked, ask)
@@ -174,7 +174,6 @@ def test_the_first_release_and_every_later_one_are_taken_up(light: World) -> Non
 def test_a_result_is_bounded_and_says_so(light: World) -> None:
     for number in range(40):
         light.say(f"t{number}", f"boiler number {number} " + "is warm and well " * 60, timestamp=MAY + number)
-        told_lately(light, ("user", f"said {number} " + "and again " * 60), at=MAY + number)
         keep(light, f"boiler {number} " + "x" * 200 + "y" * number)
     light.night()
 
@@ -185,8 +184,8 @@ def test_a_result_is_bounded_and_says_so(light: World) -> None:
         for told in (found, recent, facts):
             assert RESULT_CHARACTERS * 0.7 < len(told) <= RESULT_CHARACTERS
             assert "Cut: only the " in told
-        assert "said 39" in recent, "of a conversation the newest are kept"
-        assert "said 1 " not in recent
+        assert "boiler number 39 " in recent, "of a conversation the newest are kept"
+        assert "boiler number 1 " not in recent
         assert found.index("1. ") < found.index("2. ")
 
     served(light, ask)
