@@ -45,11 +45,11 @@ from dispatcher.bots.telegram.client import NO_ID, ButtonRows, until_redis_answe
 from dispatcher.bots.telegram.core import BotCore, Keyboards
 from dispatcher.bots.telegram.partials import PLACEHOLDER, Partials
 from dispatcher.bots.telegram.rendering import MessagePart, parts_of, plain_parts
-from dispatcher.bots.telegram.state import OUTBOX, Mark, Waiting
+from dispatcher.bots.telegram.state import OUTBOX, Waiting
 from dispatcher.queue.state import held_now
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
-from shared.turns.media import HEARD_MARK, Media
+from shared.turns.media import Media
 from shared.turns.records import RecordRefused, chat_id_of, user_id_of
 from shared.turns.signed.records import signed_record
 from shared.turns.signed.results import Result, keyboard_json, keyboard_of
@@ -104,7 +104,7 @@ class Delivery:
     def __init__(self, core: BotCore) -> None:
         self._telegram, self._state, self._allowed = core.telegram, core.state, core.allowed
         self._zone, self._redis = core.settings.timezone, core.redis
-        self._keyboards, self._files, self._marks = Keyboards(core), core.media, core.state.marks
+        self._keyboards, self._files = Keyboards(core), core.media
         self._secret, self._move = core.secret, core.move
         # None: answers are shown only when they are complete
         self._partials = Partials(core, self._keyboards) if core.settings.stream else None
@@ -284,15 +284,8 @@ class Delivery:
         if result:
             await self._send_files(job, record, result.files)
             await self._keyboards.sent(record, keyboard, result.reply_command)
-        await self._mark_heard(job, record, parts)
         crash_point("telegram:all-sent")
         await self._end(job)
-
-    async def _mark_heard(self, job: Job, record: Waiting, parts: list[MessagePart]) -> None:
-        """Of an answer that shows what was heard: which task it belongs to, so that a reply to it can correct that."""
-        if job.result is not None and record.placeholder and parts[0].text.startswith(HEARD_MARK):
-            label, mark = f"{record.target}-{record.placeholder}", Mark(job.name, "", user=record.user)
-            await until_redis_answers(lambda: self._marks.note(label, mark.to_json()))
 
     async def _end(self, job: Job) -> None:
         await until_redis_answers(lambda: self._state.deliveries.delivered(job.name, job.record, job.result or b""))

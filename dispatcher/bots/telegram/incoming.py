@@ -334,7 +334,6 @@ class Routes(Dispatcher):
         """As the wire contract defines it."""
         model = await self._state.chats.model(str(incoming.chat))
         mark = await self._state.marks.of_message(incoming.corrects) if incoming.corrects else None
-        corrects = mark.task if mark and mark.user in (None, incoming.own_id) else None
         task = {
             "task_id": incoming.task_id,
             "message": text,
@@ -345,7 +344,7 @@ class Routes(Dispatcher):
             "name": incoming.name or None,
             "language": noted_language(),
             **incoming.origin.to_json(),
-            "corrects": corrects,
+            "corrects": mark.task if mark else None,
         }
         return {name: value for name, value in task.items() if value is not None}
 

@@ -5,11 +5,9 @@ In a group the bot is addressed by its name, by a reply to one of its messages, 
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from difflib import SequenceMatcher
 
 from aiogram.types import (
     CallbackQuery,
@@ -28,7 +26,7 @@ from aiogram.types import (
 from dispatcher.bots.telegram.contents import FILES, kind_of, readable_name, words_of
 from dispatcher.bots.telegram.state import Waiting
 from shared.text.translations import language_of, noted_language
-from shared.turns.media import HEARD, HEARD_MARK
+from shared.turns.media import HEARD
 from shared.turns.message_origin import NOWHERE, Attachment, Forward, Origin, Quote
 from shared.turns.signed.results import Keyboard, keyboard_json
 
@@ -60,7 +58,7 @@ class IncomingMessage:
     command: str = ""
     unreadable: bool = False
     album: str | None = None
-    corrects: str = ""  # label of the recording, or of the answer that shows what was heard, which this reply corrects
+    corrects: str = ""  # label of the recording which this reply corrects
     origin: Origin = NOWHERE
     replied: int | None = None  # the bot's message to which it replies
     language: str | None = None  # of the sender's Telegram, if we speak it
@@ -132,7 +130,7 @@ def read_message(message: Message, me: User, task_id: str, *, belongs: bool = Fa
         command=command,
         unreadable=unreadable,
         album=message.media_group_id,
-        corrects="" if command or unreadable else corrected_label(message, text, me),
+        corrects="" if command or unreadable else corrected_label(message, text),
         origin=origin_of(message, me),
         chat_title=message.chat.title or "",
         replied=replied.message_id if replied and replied.from_user and replied.from_user.id == me.id else None,
@@ -240,31 +238,14 @@ def _without_name(text: str, entities: list[MessageEntity], me: User) -> str:
     return encoded.decode("utf-16-le")
 
 
-#: How much of the words a correction has in common with what was heard, from 0 to 1.
-ALIKE = 0.5
-_SHOWN = re.compile(rf"{HEARD_MARK} \"(?P<heard>.*)\"$", re.MULTILINE)
-
-
-def corrected_label(message: Message, text: str, me: User) -> str:
-    """The label of the message that is corrected, or "": whether a reply corrects what was heard in a recording.
-
-    A reply to one's own recording does. A reply to the answer below which it is shown is mostly a part of the conversation (in groups people talk to
-    the bot like that); so it corrects only if it repeats much of what is shown there.
-    """
+def corrected_label(message: Message, text: str) -> str:
+    """The label of the recording that is corrected, or "": a reply to one's own recording corrects what was heard in it."""
     replied = message.reply_to_message
     if replied is None or message.text is None or not text or message.forward_origin is not None:
         return ""
     author = replied.from_user.id if replied.from_user else None
-    label = f"{message.chat.id}-{replied.message_id}"
-    if author is not None and message.from_user and author == message.from_user.id:
-        return label if kind_of(replied) in HEARD else ""
-    shown = _SHOWN.match(replied.text or "") if author == me.id else None
-    return label if shown and _is_alike(shown["heard"], text) else ""
-
-
-def _is_alike(heard: str, text: str) -> bool:
-    first, second = ([word.lower() for word in re.findall(r"\w+", one)] for one in (heard, text))
-    return SequenceMatcher(None, first, second, autojunk=False).ratio() >= ALIKE
+    own = author is not None and message.from_user is not None and author == message.from_user.id
+    return f"{message.chat.id}-{replied.message_id}" if own and kind_of(replied) in HEARD else ""
 
 
 # Where the text comes from: reply, quote, forward, attachment.

@@ -82,7 +82,6 @@ class Mark:
 
     task: str
     digest: str
-    user: str | None = None  # under an answer that shows what was heard: who had said it
     start: int | None = None  # of one of several messages whose texts became one: where its own begins there
     length: int = 0
 
@@ -311,7 +310,7 @@ class ChatMarks(InRedis):
     press-<chat>-<message>-<digest>   this button was just pressed: a double press counts once
     reply-<chat>-<message>            a reply to this message is this command of that person
     row-<chat>                        the message with the buttons of the newest answer
-    <chat>-<message>                  the task of this message, or of this answer (`Mark`)
+    <chat>-<message>                  the task of this message (`Mark`)
     """
 
     async def first_press(self, update: str, chat: int, message: int, data: str) -> bool:

@@ -40,15 +40,9 @@ OUTPUT_BYTES = 64 << 20
 _ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent", "TMPDIR": "/nonexistent/tmp",
                 "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # fmt: skip
 
-#: What no child process looks at, and the key of its sentence.
-UNREAD = {FileForm.ARCHIVE: "archive", FileForm.PROGRAM: "program", FileForm.SOUND: "unknown"}
 REFUSALS = {
     "archive": later(
         "I cannot open archives. "
-        "Please send what I can read: text, source code, CSV, JSON, PDF, Word, Excel, PowerPoint, OpenDocument, e-books, RTF and web pages."
-    ),
-    "program": later(
-        "I cannot read or run programs. "
         "Please send what I can read: text, source code, CSV, JSON, PDF, Word, Excel, PowerPoint, OpenDocument, e-books, RTF and web pages."
     ),
     "unknown": later(
@@ -106,8 +100,6 @@ class DocumentReader:
         if form is FileForm.TEXT and (text := await asyncio.to_thread(plain_text, content)):
             text = text.strip()
             return Document("text", cut(text, MOST_CHARACTERS), len(text))
-        if form in UNREAD:
-            raise self._refused(UNREAD[form])
         async with self._free:
             said = await self._ask(content)
         if "refused" in said:

@@ -14,8 +14,6 @@ class FileForm(StrEnum):
     OLE = "old office file"
     RTF = "RTF document"
     TEXT = "text"  # perhaps: the bytes do not say otherwise
-    ARCHIVE = "archive"
-    PROGRAM = "program"
     SOUND = "recording"
     HTML = "web page"
 
@@ -26,20 +24,8 @@ _BEGINNINGS: tuple[tuple[bytes, FileForm], ...] = (
     *((one, FileForm.ZIPPED) for one in _ZIP),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", FileForm.OLE),
     (b"{\\rtf", FileForm.RTF),
-    *((one, FileForm.ARCHIVE) for one in (
-        b"\x1f\x8b", b"\x1f\x9d", b"\x1f\xa0", b"BZh", b"\xfd7zXZ\0", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07",
-        b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18",
-        b"MSCF\0\0\0\0", b"!<arch>\n", b"xar!", b"\x60\xea", b"LZIP",
-        b"\x5d\0\0\x80\0", b"\x89LZO\0", b"hsqs", b"conectix", b"QFI\xfb",
-    )),
-    *((one, FileForm.PROGRAM) for one in (
-        b"\x7fELF", b"MZ", b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe",
-        b"\0asm", b"dex\n",
-        b"L\0\0\0\x01\x14\x02\0", b"\xed\xab\xee\xdb", b"#~\0\0",
-    )),
     *((one, FileForm.SOUND) for one in (b"OggS", b"ID3", b"fLaC", b"\xff\xfb", b"\xff\xf3", b"\xff\xf2", b"\xff\xf1", b"\xff\xf9", b"#!AMR")),
 )  # fmt: skip
-#: A program of Windows has zeros near its beginning; words that begin with MZ have none.
 _LOOKED_AT = 4_096
 _HTML = re.compile(rb"\s*(?:<!--.*?-->\s*)?(?:<!doctype html|<html\b)", re.IGNORECASE | re.DOTALL)
 #: Viewers find a PDF's mark within so many bytes.
@@ -53,12 +39,8 @@ def form_of(content: bytes) -> FileForm:
     for beginning, form in _BEGINNINGS:
         if content.startswith(beginning) and (len(beginning) > 3 or not _words(content[:_LOOKED_AT])):
             return form
-    if content[257:262] == b"ustar":
-        return FileForm.ARCHIVE
     if content[4:11] in (b"ftypM4A", b"ftypM4B") or (content[:4], content[8:12]) == (b"RIFF", b"WAVE"):
         return FileForm.SOUND
-    if content[32_769:32_774] == b"CD001":
-        return FileForm.ARCHIVE
     return FileForm.HTML if _HTML.match(content[:_LOOKED_AT]) else FileForm.TEXT
 
 

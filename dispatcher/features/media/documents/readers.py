@@ -154,8 +154,6 @@ def _check_size(parts: list[zipfile.ZipInfo], packed: int) -> None:
 
 def _kind(archive: zipfile.ZipFile, names: set[str]) -> tuple[str, Callable[[bytes], str]] | None:
     """(what it is called, its reader); None for an archive."""
-    if "AndroidManifest.xml" in names or any(one.endswith(".class") for one in names):
-        raise NotConverted("program")
     known: dict[str, tuple[str, str, str]] = {
         "word/document.xml": ("Word document", "DocxConverter", ".docx"),
         "xl/workbook.xml": ("Excel workbook", "XlsxConverter", ".xlsx"),

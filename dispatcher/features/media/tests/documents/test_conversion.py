@@ -83,10 +83,10 @@ def archive(kind: str) -> bytes:
 
 @pytest.mark.parametrize(("content", "words"), [
     (documents.zipped({"a.txt": "text"}), "archive"),
-    (archive("w"), "archive"),
-    (gzip.compress(TEXT.encode()), "archive"),
-    (b"\x7fELF\x02\x01\x01" + bytes(50), "program"),
-    (documents.zipped({"META-INF/MANIFEST.MF": "x", "Main.class": "x"}), "program"),
+    (archive("w"), "files of this form"),
+    (gzip.compress(TEXT.encode()), "files of this form"),
+    (b"\x7fELF\x02\x01\x01" + bytes(50), "files of this form"),
+    (documents.zipped({"META-INF/MANIFEST.MF": "x", "Main.class": "x"}), "archive"),
     (documents.ole("EncryptedPackage"), "password"),
     (documents.ole("WordDocument"), "old binary form"),
     (documents.locked_pdf(), "password"),
