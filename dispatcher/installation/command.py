@@ -26,7 +26,6 @@ def init_(
     from dispatcher.installation.init.context import InitContext, Terminal, is_for_people
     from dispatcher.installation.init.steps import install
     from dispatcher.installation.init.undo import undo as take_out
-    from dispatcher.installation.journal import InstallationJournal
     from dispatcher.installation.layout import layout_here
 
     if not yes and not is_for_people():
@@ -35,7 +34,7 @@ def init_(
             "(at least TELEGRAM_BOT_TOKEN and ALLOWED_CHATS)."
         )
     layout = layout_here(own_user=user)
-    installation = InitContext(layout, Terminal(unattended=yes), InstallationJournal(layout.journal), {}, as_user=user)
+    installation = InitContext(layout, Terminal(unattended=yes), {}, as_user=user)
     try:
         raise typer.Exit((take_out if undo else install)(installation))
     except KeyboardInterrupt:

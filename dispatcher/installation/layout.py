@@ -53,9 +53,9 @@ class Layout:
         return self.config / "hmem.toml"
 
     @property
-    def journal(self) -> Path:
-        """What `hmem init` has created (journal.py)."""
-        return self.config / "installed.json"
+    def started(self) -> Path:
+        """A hash of the settings with which the programs were started last."""
+        return self.config / "started"
 
     @property
     def secrets(self) -> Path:

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from dispatcher.installation import environment
-from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout, give
 from shared.config.settings import setting_names
-from shared.config.sources import with_values
+from shared.config.sources import WRITTEN_BY, is_of_init, with_values
 from shared.errors import InstallationIncomplete, SettingsError
 from shared.system.files import write_atomic
 from shared.wire.users import acl, renewed, users
@@ -31,7 +30,7 @@ SECRETS = {
 }
 #: Those that several parts need.
 SHARED_SECRETS = ("QDRANT_API_KEY", "REDIS_VECTORS_URL", "DAY_STORE_URL", "HEARTBEAT_URL", "QDRANT_URL")
-_HEAD = "# Written by hmem init; yours to change (docs/settings.md). After a change restart: hmem init does.\n"
+_HEAD = f"{WRITTEN_BY}; yours to change (docs/settings.md). After a change restart: hmem init does.\n"
 
 
 def given_settings(layout: Layout) -> dict[str, str]:
@@ -51,38 +50,37 @@ def settings_hash(layout: Layout) -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
 
 
-def write_settings(layout: Layout, journal: InstallationJournal, values: Mapping[str, str], *, own_redis: bool) -> bool:
+def write_settings(layout: Layout, values: Mapping[str, str], *, own_redis: bool) -> bool:
     """Whether anything changed. With three users, our own Redis has a user for each part: `write_redis_users` writes those."""
     if layout.kind != "three-users":
-        return write_values(layout.settings_file, journal, values, 0o600)
+        return write_values(layout.settings_file, values, 0o600)
     secret = {*SHARED_SECRETS, "REDIS_URL", *(name for names in SECRETS.values() for name in names)}
-    changed = write_values(layout.settings_file, journal, {k: v for k, v in values.items() if k not in secret}, 0o644)
+    changed = write_values(layout.settings_file, {k: v for k, v in values.items() if k not in secret}, 0o644)
     for part, names in SECRETS.items():
         wanted = {name: values[name] for name in (*names, *SHARED_SECRETS) if name in values}
         if "REDIS_URL" in values and not own_redis:
             wanted["REDIS_URL"] = values["REDIS_URL"]
-        changed |= write_values(layout.secrets / f"{part}.toml", journal, wanted, 0o600)
+        changed |= write_values(layout.secrets / f"{part}.toml", wanted, 0o600)
     return changed
 
 
-def write_values(path: Path, journal: InstallationJournal, values: Mapping[str, str], mode: int) -> bool:
+def write_values(path: Path, values: Mapping[str, str], mode: int) -> bool:
     """Set values in a TOML file; whether it changed."""
     before = path.read_text(encoding="utf-8") if path.exists() else ""
     text = with_values(before or _HEAD, values, path)
     if text != before:
-        journal.add("file", path)
         write_atomic(path, text.encode())
     path.chmod(mode)
     return text != before
 
 
-def refuse_by_hand(layout: Layout, journal: InstallationJournal) -> None:
+def refuse_by_hand(layout: Layout) -> None:
     """InstallationIncomplete if somebody else wrote the settings: then what runs here is not known, and secrets could be in that file."""
     path = layout.settings_file
-    if path.exists() and str(path) not in journal.names("file"):
+    if path.exists() and not is_of_init(path):
         raise InstallationIncomplete(
-            f"{path} exists, and hmem init did not write it, so this host was set up by hand. Keep it so; or stop its services, move the file "
-            "away, and give what you need of it in the environment."
+            f"{path} exists, and does not begin with {WRITTEN_BY!r}, so this host was set up by hand. Keep it so; or stop its services, move "
+            "the file away, and give what you need of it in the environment."
         )
 
 
@@ -106,16 +104,15 @@ def renew_redis_users(layout: Layout) -> bool:
     return True
 
 
-def write_redis_users(layout: Layout, journal: InstallationJournal, port: int) -> None:
+def write_redis_users(layout: Layout, port: int) -> None:
     """With three users: a new password for each user of Redis, in its file of secrets, and the file of their rights."""
     rights = redis_users_file(layout)
     passwords = {user.name: new_key() for user in users() if user.password}
     urls = {name: f"redis://{name}:{password}@127.0.0.1:{port}/0" for name, password in passwords.items()}
     for name, url in urls.items():
         if name != "admin":
-            write_values(layout.secrets / f"{name}.toml", journal, {"REDIS_URL": url}, 0o600)
-    write_values(layout.secrets / "owner.toml", journal, {"REDIS_ADMIN_URL": urls["admin"]}, 0o600)
-    journal.add("file", rights)
+            write_values(layout.secrets / f"{name}.toml", {"REDIS_URL": url}, 0o600)
+    write_values(layout.secrets / "owner.toml", {"REDIS_ADMIN_URL": urls["admin"]}, 0o600)
     write_atomic(rights, acl(passwords).encode())
     give(rights, 0o640, group=layout.redis_user)
 

@@ -20,7 +20,7 @@ from urllib.parse import quote
 import typer
 
 from shared.config.settings import Settings, load_settings, settings_from
-from shared.config.sources import DEFAULT_CONFIG, settings_file, user_settings_file, with_values
+from shared.config.sources import DEFAULT_CONFIG, is_of_init, settings_file, user_settings_file, with_values
 from shared.delivery.joining import DAY, answer_in
 from shared.embedding.open import is_made_here, make_model
 from shared.errors import InstallationIncomplete, InvalidInput, NightRunning, ReleaseRefused
@@ -35,7 +35,7 @@ _TEMPLATES = Path(__file__).parent / "units"
 def join_day(day: str, line: str) -> None:
     """The whole of it; `line` is "" to be asked for."""
     file = settings_file() or (DEFAULT_CONFIG if os.geteuid() == 0 else user_settings_file())
-    if file is None or (file.parent / "installed.json").exists():
+    if file is None or is_of_init(file):
         raise InvalidInput(
             "This user has no home, or hmem init has set up a day host here. Run join as another user, or on another host."
         )

@@ -21,6 +21,13 @@ from shared.errors import SettingsError
 #: Read when HMEM_CONFIG names no other file. A file of the host takes precedence over one in a HOME, where a program of that user could create it.
 DEFAULT_CONFIG = Path("/etc/hmem/hmem.toml")
 USER_CONFIG = Path("hmem/hmem.toml")  # in XDG_CONFIG_HOME, or ~/.config
+#: How a file begins that `hmem init` has written.
+WRITTEN_BY = "# Written by hmem init"
+
+
+def is_of_init(path: Path) -> bool:
+    """Whether `hmem init` has written this file."""
+    return path.exists() and path.read_text(encoding="utf-8", errors="replace").startswith(WRITTEN_BY)
 
 
 def given_values(names: Iterable[str], file: Path | None) -> dict[str, Any]:

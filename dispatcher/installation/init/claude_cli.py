@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 from dispatcher.claude.environment import find_cli
 from dispatcher.installation import environment
 from dispatcher.installation.init.context import InitContext
-from dispatcher.installation.layout import Layout
 from dispatcher.installation.run import DOWNLOAD_SECONDS, as_account, run
 from shared.config.packages import TESTED_CLAUDE
 from shared.errors import ClaudeUnavailable, InstallationIncomplete
@@ -155,25 +153,18 @@ def _account(installation: InitContext) -> dict[str, Any]:
 
 
 def _save(installation: InitContext, variables: dict[str, str]) -> None:
-    """Into the CLI's own settings of that account, which its calls read: no secret in a service's environment.
+    """Into the CLI's own settings of that account, which its calls read: no secret in a service's environment. InstallationIncomplete if they
+    cannot be read.
 
     As that account: the directory is its own, and root would follow its links.
     """
-    given_server = environment.given([SERVER_VARIABLE])
-    for name in {**variables, **given_server}:
-        installation.journal.add("login", name)
-    change_login(installation.layout, {**variables, **given_server})
-
-
-def change_login(layout: Layout, variables: Mapping[str, str], removed: Iterable[str] = ()) -> None:
-    """Set and remove variables in the CLI's settings of the account that answers. InstallationIncomplete if they cannot be read."""
-    with as_owner_of(layout.home):
-        file = Path(os.path.realpath(layout.home / ".claude" / "settings.json"))
+    home, variables = installation.layout.home, {**variables, **environment.given([SERVER_VARIABLE])}
+    with as_owner_of(home):
+        file = Path(os.path.realpath(home / ".claude" / "settings.json"))
         try:
             known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-            kept = {name: value for name, value in known.get("env", {}).items() if name not in set(removed)}
-            changed = {**known, "env": {**kept, **variables}}
-            if changed != known and (variables or "env" in known):
+            changed = {**known, "env": {**known.get("env", {}), **variables}}
+            if changed != known:
                 file.parent.mkdir(mode=0o700, exist_ok=True)
                 write_atomic(file, json.dumps(changed, indent=2).encode())
         except (OSError, ValueError, TypeError, AttributeError) as error:

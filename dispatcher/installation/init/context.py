@@ -14,7 +14,6 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 
 from dispatcher.installation import environment
-from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout, give
 from shared.config.settings import Settings, settings_from
 from shared.errors import InstallationIncomplete, SettingsError
@@ -129,7 +128,6 @@ class InitContext:
 
     layout: Layout
     terminal: Terminal
-    journal: InstallationJournal
     values: dict[str, str]
     own_redis: bool = True
     hello: str = ""  # who wrote to the bot while it waited
@@ -143,16 +141,15 @@ class InitContext:
         return settings_from({name.lower(): value for name, value in {**self.values, **more}.items()})
 
     def make_directory(self, path: Path, mode: int, owner: str | None = None, group: str | None = None) -> bool:
-        """Create a directory with this owner, or correct the mode of ours; whether it was not there."""
-        created = not path.is_dir()
+        """Create a directory with this owner; whether it was not there. It has its name when it has its owner, whatever ends this."""
+        created, new = not path.is_dir(), path.with_name(f".{path.name}.new")
         try:
-            self._make_parents(path)
-            if path == self.layout.config:  # the journal is in it
-                path.mkdir(exist_ok=True)
             if created:
-                self.journal.add("directory", path)
-                path.mkdir(exist_ok=True)
-            if path in self._known():  # also after a kill between these lines
+                self._make_parents(path)
+                new.mkdir(exist_ok=True)
+                give(new, mode, owner, group)
+                new.rename(path)
+            elif not self.fresh and path != Path(self.values.get("ARCHIVE_MIRROR", "")):
                 give(path, mode, owner, group)
         except OSError as error:
             raise InstallationIncomplete(
@@ -166,6 +163,3 @@ class InitContext:
             if not above.is_dir():
                 above.mkdir()
                 above.chmod(0o755 if self.layout.day_user else 0o700)
-
-    def _known(self) -> set[Path]:
-        return {Path(name) for name in self.journal.names("directory")}

@@ -39,8 +39,6 @@ def install_packages(installation: InitContext) -> str:
     root = _as_root(installation)
     if root is None:
         raise InstallationIncomplete(f"{' and '.join(missing)} are not installed, and this needs root. {by_hand}")
-    for package in missing:
-        installation.journal.add("package", package)
     new_redis = REDIS in missing and systemd_runs() and not _redis_service()
     how: dict[str, Any] = {"env": environment.for_installers(DEBIAN_FRONTEND="noninteractive"), "umask": 0o022}
     with installation.terminal.busy(f"Installing {', '.join(missing)}"):
@@ -79,7 +77,6 @@ def create_accounts(installation: InitContext) -> str:
         return f"everything runs as you, {user_name(os.geteuid())}"
     created = [name for name in layout.accounts if account(name) is None]
     for name in created:
-        installation.journal.add("account", name)
         home = {layout.night_user: layout.night, layout.day_user: layout.home}.get(name, Path("/"))
         options = "--system --user-group --no-create-home --shell /usr/sbin/nologin".split()
         command = ["useradd", *options, "--home-dir", str(home), name]

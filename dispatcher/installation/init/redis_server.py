@@ -21,6 +21,7 @@ from dispatcher.installation.settings_files import (
     write_redis_users,
     write_settings,
 )
+from shared.config.sources import WRITTEN_BY, is_of_init
 from shared.errors import InstallationIncomplete
 from shared.system.files import write_atomic
 from shared.wire.client import asking_once, is_too_old, open_redis
@@ -30,9 +31,9 @@ START_SECONDS = 60.0
 #: Settings of Redis that memory needs.
 WANTED = {"maxmemory-policy": "noeviction", "appendonly": "yes"}
 
-CONF = """\
-# Written by hmem init for this installation alone. Turns are here until the night: do not switch the append-only file off.
-dir {directory}
+CONF = f"""\
+{WRITTEN_BY} for this installation alone. Turns are here until the night: do not switch the append-only file off.
+dir {{directory}}
 dbfilename hmem.rdb
 appendonly yes
 appendfsync everysec
@@ -40,14 +41,14 @@ save 3600 1
 maxmemory-policy noeviction
 daemonize no
 logfile ""
-{listen}
+{{listen}}
 """
 
 
 def choose_redis(installation: InitContext) -> str:
     """Which Redis will be used, for the plan."""
     conf = installation.layout.redis / "redis.conf"
-    installation.own_redis = str(conf) in installation.journal.names("file") or not installation.values.get("REDIS_URL")
+    installation.own_redis = is_of_init(conf) or not installation.values.get("REDIS_URL")
     return "a Redis of its own, with a password" if installation.own_redis else "the Redis of REDIS_URL"
 
 
@@ -59,16 +60,15 @@ def write_redis(installation: InitContext) -> str:
         return "uses the one of REDIS_URL"
     if conf.exists() and values.get("REDIS_URL"):
         return "there already"
-    installation.journal.add("file", conf)
     if layout.kind == "three-users":
         port = _free_port()
-        write_redis_users(layout, installation.journal, port)
+        write_redis_users(layout, port)
         listen = f"bind 127.0.0.1\nport {port}\naclfile {redis_users_file(layout)}"
         values.pop("REDIS_URL", None)
     else:
         listen, values["REDIS_URL"] = _of_one_user(layout)
         # The address before the file that it belongs to.
-        write_settings(layout, installation.journal, {"REDIS_URL": values["REDIS_URL"]}, own_redis=True)
+        write_settings(layout, {"REDIS_URL": values["REDIS_URL"]}, own_redis=True)
     write_atomic(conf, CONF.format(directory=layout.redis, listen=listen).encode())
     give(conf, 0o600, layout.redis_user)
     return f"configured in {conf}"
@@ -106,8 +106,6 @@ def _correct(installation: InitContext, client: Redis, wrong: dict[str, str]) ->
         raise InstallationIncomplete(
             f"Redis was left as it is, which could lose turns. Change it ({by_hand}), or unset REDIS_URL to get an own one."
         )
-    for name, now in () if installation.own_redis else wrong.items():
-        installation.journal.add("redis", f"{name}={now}")
     try:
         for name in wrong:
             client.config_set(name, WANTED[name])

@@ -31,6 +31,7 @@ from shared.embedding.open import is_made_here, make_model
 from shared.errors import InstallationIncomplete
 from shared.system.archive_folder import archive_files
 from shared.system.command import translate
+from shared.system.files import write_atomic
 from shared.system.steps import Step, StepRunner
 
 #: Seconds that dispatcher and bot may take to start, and Claude to answer the first message.
@@ -41,9 +42,9 @@ NIGHT_SECONDS = 4 * 3600.0
 def install(installation: InitContext) -> int:
     """Ask, show what will be done, do it. The exit code: 0, or that of the first problem that the doctor found."""
     terminal = installation.terminal
-    refuse_by_hand(installation.layout, installation.journal)
+    refuse_by_hand(installation.layout)
     installation.values = given_settings(installation.layout)
-    installation.fresh = installation.journal.is_empty
+    installation.fresh = not installation.layout.settings_file.exists()
     there = "hcli-memory is installed here; checking each part"
     terminal.title("hcli-memory: a bot that remembers" if installation.fresh else there)
     ask_everything(installation)
@@ -54,7 +55,7 @@ def install(installation: InitContext) -> int:
             terminal.say("Nothing was changed.")
             return 0
     shared = 0o755 if installation.layout.day_user else 0o700
-    installation.make_directory(installation.layout.config, shared)  # the journal is in it
+    installation.make_directory(installation.layout.config, shared)
     Installation(installation).run_all(STEPS)
     return _examine(installation)
 
@@ -127,11 +128,11 @@ def _redis(installation: InitContext) -> str:
 def _start_redis(installation: InitContext) -> bool:
     """Alone the first time, because the others cannot work yet. Whether its users have other rights now."""
     manager = services_of(installation.layout, installation.settings())
-    if not _is_installed(installation):
+    if not manager.is_installed():  # an earlier run has not come as far as the services
         manager.programs = [program for program in manager.programs if program.name == "redis"]
     renewed = renew_redis_users(installation.layout)
     if "redis" in manager.stopped():
-        manager.install(installation.journal)
+        manager.install()
         manager.start(["redis"])
     elif renewed:
         manager.restart(["redis"])
@@ -143,14 +144,9 @@ def _write_proven(installation: InitContext) -> None:
 
 
 def _write(installation: InitContext, values: Mapping[str, str]) -> bool:
-    changed = write_settings(installation.layout, installation.journal, values, own_redis=installation.own_redis)
+    changed = write_settings(installation.layout, values, own_redis=installation.own_redis)
     installation.changed |= changed
     return changed
-
-
-def _is_installed(installation: InitContext) -> bool:
-    """Whether an earlier run has come as far as the services."""
-    return not installation.fresh and any(name.endswith(".service") for name in installation.journal.names("file"))
 
 
 def _settings(installation: InitContext) -> str:
@@ -160,17 +156,17 @@ def _settings(installation: InitContext) -> str:
 
 def _services(installation: InitContext) -> str:
     manager = services_of(installation.layout, installation.settings())
-    changed = manager.install(installation.journal)
+    changed = manager.install()
     stopped = manager.stopped()
     if changed or stopped:
         manager.start([program.name for program in manager.programs])
-    read, journal = settings_hash(installation.layout), installation.journal
-    if not installation.fresh and (changed or read not in journal.names("settings")):  # read when they start
+    read, noted = settings_hash(installation.layout), installation.layout.started
+    if not installation.fresh and (changed or not noted.exists() or noted.read_text() != read):  # read when they start
         manager.restart(
             [program.name for program in manager.programs if program.name != "redis" and program.name not in stopped]
         )
     _wait_for_programs(installation, manager)
-    journal.remember("settings", read)
+    write_atomic(noted, read.encode())
     if note := manager.after_restart():
         installation.notes.append(note)
     names = ", ".join(program.name for program in manager.programs)
@@ -195,12 +191,11 @@ def _wait_for_programs(installation: InitContext, manager: ServiceManager) -> No
 
 
 def _greet(installation: InitContext) -> str:
-    """Say hello to the owner's chat, once."""
+    """Say hello to the owner's chat, unless a night has run since."""
     chat = installation.values["ALLOWED_CHATS"].split(",")[0].strip()
-    if chat in installation.journal.names("greeted"):
+    if status_of(installation).get("last_night_run"):
         return "was sent before"
     telegram_bot.send(installation.settings(), int(chat), telegram_bot.READY)
-    installation.journal.add("greeted", chat)
     return f"sent to chat {chat}"
 
 

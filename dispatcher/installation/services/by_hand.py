@@ -11,7 +11,6 @@ from contextlib import closing, suppress
 
 from redis.exceptions import RedisError
 
-from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout, Service, programs_of
 from dispatcher.installation.run import as_account, run
 from dispatcher.installation.services.systemd import SystemdServices, user_manager_runs
@@ -31,7 +30,11 @@ class ByHand:
     def __init__(self, layout: Layout, programs: Sequence[Service], settings: Settings) -> None:
         self._layout, self.programs, self._settings = layout, programs, settings
 
-    def install(self, journal: InstallationJournal) -> bool:  # noqa: ARG002 - nothing is written
+    def install(self) -> bool:
+        """Nothing is written."""
+        return False
+
+    def is_installed(self) -> bool:
         return False
 
     def start(self, names: Sequence[str]) -> None:
@@ -56,7 +59,7 @@ class ByHand:
         """Programs that do not run, as far as they can be asked: the night cannot."""
         return [program.name for program in self.programs if not self._runs(program)]
 
-    def remove(self, journal: InstallationJournal) -> None:  # noqa: ARG002 - nothing was written
+    def remove(self) -> None:
         stopped = self.stopped()
         if running := [name for name in _CHECKED if name not in stopped and name in self._names()]:
             raise InstallationIncomplete(

@@ -10,11 +10,11 @@ from importlib import resources
 from pathlib import Path
 
 from dispatcher.installation import environment
-from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import BINARIES, DISPATCHER_STOPS, Layout, Service
 from dispatcher.installation.run import as_account, run
 from shared.config.ownership import user_name
 from shared.config.settings import Settings
+from shared.config.sources import WRITTEN_BY, is_of_init
 from shared.errors import InstallationIncomplete
 from shared.system.files import write_atomic
 
@@ -37,19 +37,18 @@ class SystemdServices:
         self.name = "systemd" if self._system else "systemd of this user"
         self._folder = SYSTEM_UNITS if self._system else Path.home() / ".config" / "systemd" / "user"
 
-    def install(self, journal: InstallationJournal) -> bool:
+    def install(self) -> bool:
         changed = False
         self._folder.mkdir(parents=True, exist_ok=True)
         for name, text in self.units().items():
             path = self._folder / name
             if path.exists() and path.read_text(encoding="utf-8") == text:
                 continue
-            if path.exists() and str(path) not in journal.names("file"):
+            if path.exists() and not is_of_init(path):
                 raise InstallationIncomplete(
                     f"{path} exists, and hmem init did not write it, so this host was set up by hand. Stop that service and move the file away, "
                     "then run hmem init again."
                 )
-            journal.add("file", path)
             write_atomic(path, text.encode())
             path.chmod(0o644)
             changed = True
@@ -58,8 +57,10 @@ class SystemdServices:
         if not self._system and shutil.which("loginctl") and not _lingers():
             remedy = f"Run it as root: loginctl enable-linger {user_name(os.geteuid())}; then run hmem init again."
             run(["loginctl", "enable-linger"], "Letting services run without a login", remedy, **as_account(None))
-            journal.add("linger", user_name(os.geteuid()))
         return changed
+
+    def is_installed(self) -> bool:
+        return any(is_of_init(self._folder / name) for name in self.units())
 
     def start(self, names: Sequence[str]) -> None:
         for name in names:
@@ -72,18 +73,16 @@ class SystemdServices:
     def stopped(self) -> list[str]:
         return [program.name for program in self.programs if not self._is_active(self._unit(program.name))]
 
-    def remove(self, journal: InstallationJournal) -> None:
-        ours = {name for name in self.units() if str(self._folder / name) in journal.names("file")}
+    def remove(self) -> None:
+        ours = {name for name in self.units() if is_of_init(self._folder / name)}
         for program in reversed(self.programs):
             unit = self._unit(program.name)
-            if unit in ours and (self._folder / unit).exists():
+            if unit in ours:
                 self._control("disable", "--now", unit)
         for name in ours:
             (self._folder / name).unlink(missing_ok=True)
             (TIMER_STAMPS / f"stamp-{name}").unlink(missing_ok=True)
         self._control("daemon-reload")
-        if journal.names("linger"):
-            subprocess.run(["loginctl", "disable-linger"], capture_output=True, check=False, **as_account(None))
 
     def after_restart(self) -> str:
         return ""
@@ -109,7 +108,7 @@ class SystemdServices:
         wanted = {UNITS[program.name] for program in self.programs}
         if UNITS["night"] in wanted:
             wanted |= {"hmem-night.service", "hmem-capture.service", "hmem-capture.timer"}
-        return {name: self._placed((SHIPPED / name).read_text(encoding="utf-8")) for name in wanted}
+        return {name: f"{WRITTEN_BY}.\n{self._placed((SHIPPED / name).read_text('utf-8'))}" for name in wanted}
 
     def _placed(self, text: str) -> str:
         """A shipped unit with this installation's program, Redis, night, mirror and keys."""

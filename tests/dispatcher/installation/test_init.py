@@ -106,7 +106,7 @@ def test_what_breaks_is_said_with_its_cure_and_can_be_gone_on_from(
 
     home.config.parent.mkdir()
     home.config.write_text("a file where the directory should be")
-    broken("is not a directory, so nothing can be created in it")
+    broken("Not a directory")
     home.config.unlink()
     no_redis = path_without(folder / "no-redis", "redis-server", "apt-get")
     broken("no apt-get. Install them", PATH=no_redis)

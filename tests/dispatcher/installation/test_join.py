@@ -129,8 +129,9 @@ def test_what_is_wrong_is_one_sentence_with_its_cure(homes: TwoHomes) -> None:
         done = homes.join(line, port)
         assert (done.returncode, why in done.stderr) == (code, True), done.stderr
         assert "Traceback" not in done.stderr
-        assert not (homes.night / ".config/hmem/hmem.toml").exists(), "nothing was written"
+        assert settings.read_text() == before if settings.exists() else not before, "nothing was written"
 
+    settings, before = homes.night / ".config/hmem/hmem.toml", ""
     incomplete = InstallationIncomplete.exit_code
     assert "not the key that hmem-night join prints" in homes.hmem("admit", "ssh-rsa AAAA").stderr
     line = homes.admit()
@@ -142,6 +143,6 @@ def test_what_is_wrong_is_one_sentence_with_its_cure(homes: TwoHomes) -> None:
     allowed = homes.day / ".ssh/authorized_keys"
     allowed.unlink()
     refused(incomplete, "Run hmem admit there", line)
-    installed = homes.night / ".config/hmem/installed.json"
-    installed.touch()
+    before = "# Written by hmem init; yours to change.\n"
+    settings.write_text(before)
     refused(InvalidInput.exit_code, "has set up a day host here", line)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout, of_host, programs_of
 from dispatcher.installation.services import systemd
 from dispatcher.installation.services.systemd import SystemdServices
@@ -68,15 +67,14 @@ def test_systemctl_is_asked_for_what_is_wanted_and_its_refusal_is_said(
     monkeypatch.setenv("HOME", str(tmp_path))
     layout = layout_in(tmp_path)
     layout.config.mkdir(parents=True)
-    manager, journal = (
-        SystemdServices(layout, programs_of(layout, own_redis=False), settings_with()),
-        InstallationJournal(layout.journal),
-    )
-    assert manager.install(journal)
-    assert not manager.install(journal)
+    manager = SystemdServices(layout, programs_of(layout, own_redis=False), settings_with())
+    assert not manager.is_installed()
+    assert manager.install()
+    assert not manager.install()
+    assert manager.is_installed()
     manager.start(manager.stopped())
     assert "--user enable --now hmem-dispatcher.service" in log.read_text()
-    manager.remove(journal)
+    manager.remove()
     assert not list((tmp_path / ".config" / "systemd" / "user").iterdir())
     script(folder, "systemctl", ["echo 'Unit is masked.' >&2", "exit 1"])
     with pytest.raises(
@@ -95,11 +93,10 @@ def test_nothing_of_a_timer_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     stamps.mkdir()
     for name in ("stamp-hmem-night.timer", "stamp-apt-daily.timer"):
         (stamps / name).touch()
-    journal = InstallationJournal(tmp_path / "installed.json")
     layout = of_host(tmp_path)
     manager = SystemdServices(layout, programs_of(layout, own_redis=True), settings_with())
-    manager.install(journal)
+    manager.install()
     assert (units / "hmem-night.timer").exists()
-    manager.remove(journal)
+    manager.remove()
     assert list(units.iterdir()) == []
     assert [one.name for one in stamps.iterdir()] == ["stamp-apt-daily.timer"]

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import of_host
 from dispatcher.installation.settings_files import (
     given_settings,
@@ -33,35 +32,33 @@ VALUES = {
 def test_any_value_comes_back(tmp_path: Path, value: str) -> None:
     path = tmp_path / "hmem.toml"
     path.unlink(missing_ok=True)
-    journal = InstallationJournal(tmp_path / "installed.json")
-    write_values(path, journal, {"CLAUDE_ENV": value}, 0o600)
-    write_values(path, journal, {"LOG_LEVEL": "info"}, 0o600)
+    write_values(path, {"CLAUDE_ENV": value}, 0o600)
+    write_values(path, {"LOG_LEVEL": "info"}, 0o600)
     assert tomllib.loads(path.read_text(encoding="utf-8")) == {"CLAUDE_ENV": value, "LOG_LEVEL": "info"}
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_what_its_owner_wrote_stays(tmp_path: Path) -> None:
-    path, journal = tmp_path / "hmem.toml", InstallationJournal(tmp_path / "installed.json")
+    path = tmp_path / "hmem.toml"
     path.write_text('# mine\nMEMORY_TOKENS = 900\nREDIS_URL = "redis://old/0" # the old one\n')
-    assert write_values(path, journal, {"REDIS_URL": "redis://new\\1/0", "MEMORY_TOKENS": "900"}, 0o600)
+    assert write_values(path, {"REDIS_URL": "redis://new\\1/0", "MEMORY_TOKENS": "900"}, 0o600)
     assert path.read_text() == '# mine\nMEMORY_TOKENS = 900\nREDIS_URL = "redis://new\\\\1/0"\n'
-    assert not write_values(path, journal, {"REDIS_URL": "redis://new\\1/0"}, 0o600)
+    assert not write_values(path, {"REDIS_URL": "redis://new\\1/0"}, 0o600)
 
 
 def test_a_value_over_several_lines_is_not_torn(tmp_path: Path) -> None:
-    path, journal = tmp_path / "hmem.toml", InstallationJournal(tmp_path / "installed.json")
+    path = tmp_path / "hmem.toml"
     path.write_text("ALLOWED_CHATS = [\n 1,\n 2,\n]\n")
     with pytest.raises(SettingsError, match="Change it by hand"):
-        write_values(path, journal, {"ALLOWED_CHATS": "3"}, 0o600)
+        write_values(path, {"ALLOWED_CHATS": "3"}, 0o600)
     assert path.read_text() == "ALLOWED_CHATS = [\n 1,\n 2,\n]\n"
 
 
 def test_with_three_users_no_secret_is_where_others_read(tmp_path: Path) -> None:
     layout = of_host(tmp_path)
     layout.secrets.mkdir(parents=True)
-    journal = InstallationJournal(layout.journal)
-    write_redis_users(layout, journal, 6400)
-    write_settings(layout, journal, VALUES | {"QDRANT_API_KEY": "q"}, own_redis=True)
+    write_redis_users(layout, 6400)
+    write_settings(layout, VALUES | {"QDRANT_API_KEY": "q"}, own_redis=True)
     shared = layout.settings_file.read_text()
     assert layout.settings_file.stat().st_mode & 0o777 == 0o644
     assert "CHAT_TIMEZONE" in shared
@@ -79,7 +76,7 @@ def test_with_three_users_no_secret_is_where_others_read(tmp_path: Path) -> None
 def test_with_three_users_a_given_redis_is_everybodys(tmp_path: Path) -> None:
     layout = of_host(tmp_path)
     layout.secrets.mkdir(parents=True)
-    write_settings(layout, InstallationJournal(layout.journal), VALUES, own_redis=False)
+    write_settings(layout, VALUES, own_redis=False)
     for part in ("dispatcher", "bot", "night", "owner"):
         assert tomllib.loads((layout.secrets / f"{part}.toml").read_text())["REDIS_URL"] == VALUES["REDIS_URL"]
 
@@ -87,11 +84,10 @@ def test_with_three_users_a_given_redis_is_everybodys(tmp_path: Path) -> None:
 def test_a_host_that_was_set_up_by_hand_is_left_alone(tmp_path: Path) -> None:
     layout = layout_in(tmp_path)
     layout.config.mkdir(parents=True)
-    journal = InstallationJournal(layout.journal)
-    refuse_by_hand(layout, journal)
+    refuse_by_hand(layout)
     layout.settings_file.write_text('RESULT_HMAC_KEY = "secret"\n')
     with pytest.raises(InstallationIncomplete, match="set up by hand"):
-        refuse_by_hand(layout, journal)
+        refuse_by_hand(layout)
 
 
 def test_the_environment_comes_before_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

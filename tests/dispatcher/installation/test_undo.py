@@ -18,8 +18,7 @@ def test_the_mirror_is_named_as_a_place_of_conversations(tmp_path: Path, monkeyp
     for directory in (layout.night, mirror):
         installation.make_directory(directory, 0o700)
         (directory / "segment").write_text("what was said")
-    layout.settings_file.write_text(f'ARCHIVE_MIRROR = "{mirror}"\n')
-    installation.journal.add("file", layout.settings_file)
+    layout.settings_file.write_text(f'# Written by hmem init\nARCHIVE_MIRROR = "{mirror}"\n')
     assert undo(installation) == 0
     assert (mirror / "segment").exists()
     assert not layout.settings_file.exists()

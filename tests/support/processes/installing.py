@@ -14,7 +14,6 @@ from pathlib import Path
 from rich.console import Console
 
 from dispatcher.installation.init.context import InitContext, Terminal
-from dispatcher.installation.journal import InstallationJournal
 from dispatcher.installation.layout import Layout, of_host
 from tests.servers.messages_api import MessagesApi
 from tests.servers.telegram_api import TOKEN, TelegramApi
@@ -53,7 +52,7 @@ def layout_in(root: Path) -> Layout:
 def installation_in(root: Path, terminal: Terminal, values: dict[str, str] | None = None) -> InitContext:
     layout = layout_in(root)
     layout.config.mkdir(parents=True, exist_ok=True)
-    return InitContext(layout, terminal, InstallationJournal(layout.journal), dict(values or {}))
+    return InitContext(layout, terminal, dict(values or {}))
 
 
 class NewHome:
