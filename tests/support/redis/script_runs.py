@@ -190,8 +190,8 @@ RUNS = [
     drop("SET hcli:mem:kept:t1:ab12 bytes", "HSET hcli:mem:kept t1:ab12 5:1:9912"),
     drop("SET hcli:mem:kept:t1:ab12 bytes", "SET hcli:memory:t1:user said", outcome="orphaned"),
     *(
-        ScriptRun("dispatcher/chat_data/forget/layers/erase", "owner", ("said",) * len(names), tuple(f"SET {name} said" for name in names), names)
-        for names in (("hcli:memory:t1:user", "hcli:memory:t2:user"), ("hcli:results:t1",), ("hcli:mem:bot:seen:9912-1",))
+        ScriptRun("dispatcher/chat_data/forget/layers/erase", "owner", ("said",), (f"SET {name} said",), (name,))
+        for name in ("hcli:memory:t1:user", "hcli:results:t1", "hcli:mem:bot:seen:9912-1")
     ),
     withdraw(QUEUED, "SET hcli:results:t1 old"),
     withdraw(QUEUED),

@@ -6,13 +6,14 @@ Keys with only ids, hashes or numbers remain: which tasks are done, which chats 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
 from redis import Redis
 
-from dispatcher.chat_data.forget.layers.redis_entries import AT_ONCE, RedisEntry, RedisReader, number_of, record_of
+from dispatcher.chat_data.forget.layers.redis_entries import RedisEntry, RedisReader, number_of, record_of
 from dispatcher.chat_data.forget.request import Scope
 from dispatcher.chat_data.hooks import redis_entries
 from dispatcher.memory.tombstones import FORGOTTEN
@@ -63,26 +64,18 @@ class RedisLayer:
 
     def remove(self, found: Iterable[RedisEntry]) -> dict[str, int]:
         """Remove the entries; returns layer → how many."""
-        removed: dict[str, int] = {}
-        waiting: list[RedisEntry] = []
-        for entry in found:
-            waiting.append(entry)
-            if len(waiting) >= AT_ONCE:
-                self._remove(waiting, removed)
-                waiting = []
-        self._remove(waiting, removed)
+        removed = Counter[str]()
+        for one in found:
+            removed[one.layer] += self._remove(one)
         return removed
 
-    def _remove(self, some: list[RedisEntry], removed: dict[str, int]) -> None:
-        by_value = [entry for entry in some if entry.how == "value"]
-        if by_value:
-            gone = self._erase(keys=[entry.key for entry in by_value], args=[entry.value for entry in by_value])
-            _add(removed, by_value, gone)
-        for one in some:
-            if one.how == "entry":
-                _add(removed, [one], [self._redis.lrem(one.key, 0, one.value)])
-            elif one.how != "value":
-                _add(removed, [one], [self._redis.hdel(one.key, one.name) if one.name else self._redis.delete(one.key)])
+    def _remove(self, one: RedisEntry) -> int:
+        """How many were still there."""
+        if one.how == "value":
+            return int(self._erase(keys=[one.key], args=[one.value]))
+        if one.how == "entry":
+            return int(self._redis.lrem(one.key, 0, one.value))
+        return int(self._redis.hdel(one.key, one.name) if one.how == "field" else self._redis.delete(one.key))
 
     def turns(self) -> Iterator[tuple[bytes, bytes]]:
         return self._reader.scan(f"{keys.MEMORY_PREFIX}*")
@@ -275,8 +268,3 @@ def _text(raw: bytes) -> str:
 def _escaped(chat_id: str) -> str:
     """A chat id, escaped for a pattern of SCAN."""
     return re.sub(r"([\\*?\[\]^])", r"\\\1", chat_id)
-
-
-def _add(removed: dict[str, int], some: list[RedisEntry], numbers: Iterable[Any]) -> None:
-    for entry, number in zip(some, numbers, strict=True):
-        removed[entry.layer] = removed.get(entry.layer, 0) + int(number)
