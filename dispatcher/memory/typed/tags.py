@@ -3,10 +3,10 @@
 A tag is an order only with the code of its request, which is new each time and given only to the model. So a tag that a person quotes, that
 comes from memory or a web page, or that was in an earlier answer remains text, even if the model repeats it letter by letter.
 
-A tag may continue over several lines of one paragraph. A tag that is only shown remains text: in code (fenced, indented, inline), in a quoted line,
-in the row of a table, in an HTML comment, between quotation marks, escaped, inside other brackets, or as a link. So does a malformed one. Blocks
-and code spans are those of CommonMark, as markdown-it-py reads them: the user sees an overlooked tag and can repeat it, but a wrong one forgets
-something.
+A tag stands at the end of a line, behind a blank or alone, and may continue over several lines of one paragraph. A tag that is only shown remains
+text: in code (fenced, indented, inline), in a quoted line, in the row of a table, in an HTML comment, between quotation marks, escaped, inside other
+brackets, or as a link. So does a malformed one. Blocks and code spans are those of CommonMark, as markdown-it-py reads them: the user sees an
+overlooked tag and can repeat it, but a wrong one forgets something.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from itertools import accumulate
@@ -163,6 +163,10 @@ class _Place:
 
 _KINDS = "|".join(TagKind)
 _OPENING = re.compile(rf"\[(?P<kind>{_KINDS})(?:[^\S\n\r]++(?P<code>[0-9A-Za-z]{{1,{LONGEST_CODE}}}+))?+[^\S\n\r]*+:")
+#: A tag, behind which its line has nothing else than further tags.
+_TAG = re.compile(
+    rf"{_OPENING.pattern}(?P<content>[\s\S]{{1,{2 * MOST_CHARACTERS}}}?)(?<!\\)\](?=[ \t]*+(?:[\r\n]|\Z|\[(?:{_KINDS})\b))"
+)
 #: The end of a text that may become the beginning of a tag.
 _BEGINNING = re.compile(
     rf"\[(?:{'|'.join(sorted({kind[:end] for kind in TagKind for end in range(len(kind))}))}"
@@ -172,18 +176,11 @@ _OPTION = {kind: re.compile(rf"\|\s*({'|'.join(names)})\s*:", re.IGNORECASE) for
 
 _LINE_START = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
 _QUOTE = re.compile(r"[ \t]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)*+>")
-_ROW, _CELL_ENDS = re.compile(r"[ \t]*+\|"), re.compile(r"[^\[\n|]*\|")
 #: The line below the head of a table.
 _TABLE = re.compile(r"^(?=[^\n]*\|)[ \t:|-]*-[ \t:|-]*$", re.MULTILINE)
-#: Stand for a tag, and for one that is shown, while it is looked at what is around it. Where the answer has them itself they are replaced.
-_MARK, _SHOWN = "\ufdd0", "\ufdd1"
-_NO_MARKS = str.maketrans(dict.fromkeys((_MARK, _SHOWN), "\ufffd"))
-_QUOTED = re.compile(rf"""(?<=["'“„”‘‚’«»‹›「」]){_MARK}(?:[ \t]*+{_MARK})*+(?=[.,;:!?…]?["'“„”‘‚’«»‹›「」])""")
-_SIDE_BY_SIDE = re.compile(rf"{_MARK}(?:[ \t]*+{_MARK})++")
-_AT_AN_END = re.compile(rf"(?<![ \t])[ \t]*+{_MARK}[ \t]*+(?=[.,;:!?\r\n]|\Z)")
-_AFTER_A_BLANK = re.compile(rf"(?:(?<=[ \t])|^){_MARK}[ \t]++", re.MULTILINE)
-#: A line without its tags, if only their markup is left: a list marker, emphasis.
-_NOTHING = re.compile(r"(?:[-*+•]|\d{1,9}[.)])?+\s*+[*_]*+")
+#: The beginning of a line with nothing else than tags; blank lines.
+_NOTHING = re.compile(r"[ \t]*+(?:[-*+•]|\d{1,9}[.)])?+[ \t]*+")
+_BLANK_LINES, _CODE = re.compile(r"\A(?:[ \t]*+(?:\r\n?|\n))++"), re.compile("`[^`]*`")
 
 
 def new_code() -> str:
@@ -231,57 +228,58 @@ def _places(answer: str, code: str) -> tuple[list[_Place], int]:
     found: list[_Place] = []
     strange = 0
     for at, text in _paragraphs(answer) if _OPENING.search(answer) else ():
-        before, table = 0, _TABLE.search(text) is not None
-        for start, end in _brackets(text):
-            opening, line, last, before = _OPENING.match(text, start), text.rfind("\n", 0, start) + 1, before, end
-            in_a_row = _ROW.match(text, line) or (
-                table and ("|" in text[max(line, last) : start] or _CELL_ENDS.match(text, end))
-            )
-            if not opening or text.startswith("(", end) or in_a_row:
-                continue
-            if opening["code"] != code:
+        tokens: list[Token] = []
+        _markdown().inline.parse(text, _markdown(), {"table": _TABLE.search(text)}, tokens)
+        for match in (token.meta["match"] for token in tokens if token.type == "tag"):
+            if match["code"] != code:
                 strange += 1
-            elif tag := _tag(opening, end):
-                found.append(_Place(at + start, at + end, tag))
-    if not found:
-        return [], strange
-    marked = _QUOTED.sub(lambda some: some[0].replace(_MARK, _SHOWN), _marked(answer, found))
-    marks = re.findall(f"[{_MARK}{_SHOWN}]", marked)
-    unquoted = [place for place, mark in zip(found, marks, strict=True) if mark == _MARK]
-    return [replace(place, tag=replace(place.tag, number=number)) for number, place in enumerate(unquoted, 1)], strange
+            elif tag := _tag(match, len(found) + 1):
+                found.append(_Place(at + match.start(), at + match.end(), tag))
+    return found, strange
 
 
-def _tag(opening: re.Match[str], end: int) -> Tag | None:
-    """`[KIND CODE: text]`, from this opening to `end`, as a tag; None if its text is empty or too long."""
-    content = opening.string[opening.end() : end - 1].strip()
+def _tag(match: re.Match[str], number: int) -> Tag | None:
+    """None if its text is empty or too long."""
+    kind, content = TagKind(match["kind"]), match["content"].strip()
     if len(content) > MOST_CHARACTERS:
         return None
-    kind = TagKind(opening["kind"])
     text, *rest = _OPTION[kind].split(content) if kind in _OPTION else [content]
     options = {name.upper(): said for name, value in zip(rest[::2], rest[1::2], strict=True) if (said := value.strip())}
-    return Tag(0, kind, text.strip(), options) if text.strip() else None
+    return Tag(number, kind, text.strip(), options) if text.strip() else None
 
 
 @cache
 def _markdown() -> MarkdownIt:
-    """Finds paragraphs, and in them the brackets that are not in code, in a comment or escaped."""
+    """Finds paragraphs, and in them the tags that are not in code, in a comment or escaped."""
     from markdown_it import MarkdownIt  # few answers have a tag
 
     markdown = MarkdownIt("commonmark")
     markdown.core.ruler.enableOnly(["normalize", "block"])
     markdown.block.ruler.disable(["reference"])
     markdown.inline.ruler.enableOnly(["text", "newline", "escape", "backticks"])
-    markdown.inline.ruler.push("bracket", _bracket)
+    markdown.inline.ruler.push("tag", _found_tag)
     markdown.inline.ruler.push("comment", _comment)
     return markdown
 
 
-def _bracket(state: StateInline, _silent: bool) -> bool:
-    if state.src[state.pos] not in "[]":
+def _found_tag(state: StateInline, _silent: bool) -> bool:
+    match = _TAG.match(state.src, state.pos)
+    if match is None or not _is_balanced(match["content"]):
         return False
-    state.push(state.src[state.pos], "", 0).meta["at"] = state.pos
-    state.pos += 1
+    before = state.src[state.src.rfind("\n", 0, state.pos) + 1 : state.pos]
+    in_a_row = before.lstrip().startswith("|") or ("|" in before and state.env["table"])
+    behind_one = before.endswith("]") and state.tokens and state.tokens[-1].type == "tag"
+    if in_a_row or not (not before or before[-1].isspace() or behind_one):
+        return False
+    state.push("tag", "", 0).meta["match"] = match
+    state.pos = match.end()
     return True
+
+
+def _is_balanced(content: str) -> bool:
+    """Whether its square brackets outside of code are pairs: else the tag ends earlier, or not at all."""
+    depths = [0, *accumulate((one == "[") - (one == "]") for one in _CODE.sub("", content))]
+    return min(depths) == depths[-1] == 0
 
 
 def _comment(state: StateInline, _silent: bool) -> bool:
@@ -308,47 +306,18 @@ def _paragraphs(answer: str) -> Iterator[tuple[int, str]]:
             yield starts[first], "".join(lines[first:end])
 
 
-def _brackets(text: str) -> list[tuple[int, int]]:
-    """Outermost matching pairs of square brackets in a paragraph, [start, end), in order. Only a tag continues on the next line."""
-    opened: list[int] = []
-    pairs: list[tuple[int, int]] = []
-    tokens: list[Token] = []
-    _markdown().inline.parse(text, _markdown(), {}, tokens)
-    for token in tokens:
-        if token.type in ("softbreak", "hardbreak"):
-            opened = [at for at in opened[-MOST_TAGS:] if _OPENING.match(text, at)]
-        elif token.type == "[":
-            opened.append(token.meta["at"])
-        elif token.type == "]" and opened:
-            start = opened.pop()
-            while pairs and pairs[-1][0] > start:
-                pairs.pop()
-            pairs.append((start, token.meta["at"] + 1))
-    return pairs
-
-
-def _marked(answer: str, places: Sequence[_Place]) -> str:
-    """The answer with a mark in the place of each of these tags."""
-    ends = [0, *(place.end for place in places)]
-    return _MARK.join(
-        answer[end:start].translate(_NO_MARKS)
-        for end, start in zip(ends, [*(place.start for place in places), None], strict=True)
-    )
-
-
 def _without(answer: str, places: Sequence[_Place]) -> str:
-    """The answer without these tags, and of the blanks around them without those at the end of a line, before punctuation and doubled ones. Lines
-    with nothing else are removed, together with blank lines that would be doubled or left at an end."""
-    marked = _AT_AN_END.sub(_MARK, _SIDE_BY_SIDE.sub(_MARK, _marked(answer, places)))
-    kept, gap = list[str](), False
-    for line in _LINE_START.split(_AFTER_A_BLANK.sub(_MARK, marked)):
-        left = line.replace(_MARK, "")
-        if left != line and _NOTHING.fullmatch(left.strip()):
-            gap = True
-        elif left.strip() or not gap or (kept and kept[-1].strip()):
-            kept.append(left)
-            gap = False
-    while gap and kept and not kept[-1].strip():
-        kept.pop()
-    text = "".join(kept)
-    return text.rstrip("\r\n") if gap and not answer.endswith(("\n", "\r")) else text
+    """The answer without these tags and the blanks around them. Lines with nothing else are removed, together with blank lines that would be doubled
+    or left at an end."""
+    text, ended = answer, answer.endswith(("\n", "\r"))
+    for place in reversed(places):
+        before, after = text[: place.start].rstrip(" \t"), text[place.end :].lstrip(" \t")
+        line = before.rfind("\n") + 1
+        if not (_NOTHING.fullmatch(before, line) and after[:1] in ("", "\r", "\n")):
+            text = before + after
+            continue
+        before, after = before[:line], re.sub(r"\A(?:\r\n?|\n)", "", after)
+        if not before[:-1].rpartition("\n")[2].strip():  # a blank line, or the beginning
+            after = _BLANK_LINES.sub("", after)
+        text = before + after if after.strip() else before.rstrip() + ("\n" if ended and before.strip() else "")
+    return text
