@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from dispatcher.memory.day.open_memory import open_memory
-from dispatcher.releases.crash_guard import MARKS
+from dispatcher.releases.crash_guard import MARKS, OPENED, PASSED
 from dispatcher.releases.served import ServedRelease
 from shared.delivery import receiver
+from shared.system.files import make_dir
 from tests.support.day.hcli_bot import Bot
 from tests.support.day.releases import nights
 from tests.support.machine import wait_for
@@ -56,7 +57,8 @@ def left_behind(world: World) -> Path:
     """What a dispatcher leaves that dies while it opens the current release."""
     release = (world.memory_dir / "current").resolve()
     place = world.root / "state" / MARKS / f"{release.name}-{release.stat().st_ino}"
-    (place / "dead").mkdir(parents=True)
+    make_dir(place.parent)
+    place.write_bytes(OPENED)
     return place
 
 
@@ -87,7 +89,7 @@ def test_vectors_that_failed_a_trial_are_left_until_a_restart(world: World, monk
 def test_a_release_that_passes_its_trial_and_kills_all_the_same_is_not_opened_a_third_time(world: World) -> None:
     nights(world, 1)
     place = left_behind(world)
-    (place / "passed").touch()
+    place.write_bytes(PASSED)
     memory = ServedRelease(world.settings())
     memory.refresh()
     assert vectors_missing(memory)
