@@ -16,17 +16,17 @@ from tests.support.world import REPOSITORY
 BUDGETS = {
     "dispatcher": 0,
     "dispatcher/answering": 1810,
-    "dispatcher/bots": 2620,
-    "dispatcher/chat_data": 2310,
+    "dispatcher/bots": 2600,
+    "dispatcher/chat_data": 2300,
     "dispatcher/claude": 985,
     "dispatcher/cli": 1525,
-    "dispatcher/features": 6680,
+    "dispatcher/features": 6620,
     "dispatcher/health": 1365,
-    "dispatcher/installation": 1730,
-    "dispatcher/memory": 4740,
+    "dispatcher/installation": 1625,
+    "dispatcher/memory": 4715,
     "dispatcher/prompt": 850,
     "dispatcher/queue": 1120,
-    "dispatcher/releases": 455,
+    "dispatcher/releases": 440,
     "nightly": 365,
     "nightly/archive": 2185,
     "nightly/backfill": 490,
@@ -38,7 +38,7 @@ BUDGETS = {
     "nightly/writing": 480,
     "scripts": 2475,
     "shared": 160,
-    "shared/config": 935,
+    "shared/config": 940,
     "shared/delivery": 740,
     "shared/embedding": 1005,
     "shared/ranking": 750,
@@ -49,7 +49,7 @@ BUDGETS = {
     "shared/turns": 1195,
     "shared/vectors": 1900,
     "shared/wire": 575,
-    "tests": 42930,
+    "tests": 42910,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 75, 41, 26
@@ -81,7 +81,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_555
+    assert product <= 48_325
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:
