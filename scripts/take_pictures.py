@@ -41,7 +41,7 @@ def _address(path: str, **query: str) -> Callable[[Page], None]:
 
 def _preview(page: Page) -> None:
     page.goto("/forget")
-    page.get_by_label("Turns and memories that contain").fill("boiler")
+    page.get_by_label("Messages and facts that contain").fill("boiler")
     with page.expect_navigation():
         page.locator("form:has(input[value=matching])").get_by_role("button").click()
 
@@ -53,11 +53,13 @@ def _plan(page: Page) -> None:
     page.get_by_role("button", name="Upload").click()
     page.locator("#source").select_option("jsonl")
     with page.expect_navigation():
-        page.get_by_role("button", name="Dry run").click()
+        page.get_by_role("button", name="Show what would come in").click()
 
 
 PAGES: dict[str, Callable[[Page], None]] = {
-    "today": _address("/"),
+    "home": _address("/"),
+    "found": _address("/search", q="boiler valve"),
+    "operations": _address("/operations"),
     "nights": _address("/nights"),
     "night": _address(f"/nights/{DAYS}"),
     "chats": _address("/chats"),

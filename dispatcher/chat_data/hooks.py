@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PanelEntry:
-    """A text of several lines, and what can be done about it: (label, words for `act_in_panel`)."""
+    """A text of several lines, and what can be done about it: (label, words for `act_in_panel`); `number`: of the memory that it is about, if any."""
 
     text: str
     actions: Sequence[tuple[str, str]] = ()
+    number: int = 0
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
 from cachetools import LRUCache
 
 from shared.errors import LedgerMismatch
@@ -25,6 +26,7 @@ from shared.ranking.tokeniser import Tokeniser, question_terms
 from shared.release.integrity import check_database, damage_named, open_closed
 from shared.release.parts import begin, new_part, part_files
 from shared.turns.chunk import COLUMNS, Chunk, chunk_of, turn_order, values_of
+from shared.turns.speakers import UNNAMED
 
 if TYPE_CHECKING:
     from shared.ranking.scoring import Posting
@@ -245,6 +247,18 @@ class LexicalIndex:
         sql = f"SELECT {COLUMNS} FROM chunks WHERE chat_id = ? AND text GLOB '*[A-Za-z]*' ORDER BY chunk_no LIMIT 1"  # noqa: S608 - constants
         rows = self._rows(sql, (chat_id,))
         return chunk_of(rows[0]) if rows else None
+
+    def newest_chunk(self, chat_id: str) -> Chunk | None:
+        """What was said last in a chat, without its items: those take numpy, and of a large chat long."""
+        sql = "SELECT chunk_ids FROM items WHERE chat_no = (SELECT chat_no FROM chats WHERE chat_id = ?)"
+        newest = [orjson.loads(ids)[-1] for (ids,) in self._rows(sql, (chat_id,))]
+        return max(self.chunks(newest, chat_id).values(), key=lambda one: one.started_at, default=None)
+
+    def people(self, chat_id: str) -> list[str]:
+        """The names of who spoke in a chat beside the assistant, read in the same way."""
+        sql = "SELECT speakers FROM items WHERE chat_no = (SELECT chat_no FROM chats WHERE chat_id = ?)"
+        pairs = [pair for (speakers,) in self._rows(sql, (chat_id,)) for pair in orjson.loads(speakers)]
+        return list(dict.fromkeys(name for role, name in pairs if role == "user" and name != UNNAMED["user"]))
 
     def chunks_of(self, chat_id: str) -> list[Chunk]:
         """Every chunk of a chat in order of time: for verification, not for recall."""

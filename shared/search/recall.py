@@ -32,6 +32,7 @@ from shared.vectors.registry import backend_of
 if TYPE_CHECKING:
     from shared.search.day_items import DayItems, DayTurn
     from shared.search.notes import NoteIndex
+    from shared.turns.chunk import Chunk
     from shared.turns.speakers import Speaker
 
 log = structlog.get_logger()
@@ -189,6 +190,16 @@ class OpenRelease:
         with self._reading(LEXICAL):
             items = self._texts().items(chat_id)
         return set(items.speakers) if items else set()
+
+    def newest_chunk(self, chat_id: str) -> Chunk | None:
+        """What was said last in the chat. ReleaseRefused if the file cannot be read."""
+        with self._reading(LEXICAL):
+            return self._texts().newest_chunk(chat_id)
+
+    def people(self, chat_id: str) -> list[str]:
+        """The names of who spoke there beside the assistant. ReleaseRefused if the file cannot be read."""
+        with self._reading(LEXICAL):
+            return self._texts().people(chat_id)
 
     def turns_back(
         self,

@@ -183,7 +183,10 @@ def actions_of(one: ShownChange) -> list[tuple[str, str]]:
 def panel_of(day: DayMemory, client: Redis, chat_id: str) -> Panel:
     """The changes on the owner's page."""
     found, zone = all_changes(Dreaming(day), client, chat_id), day.zone_of(chat_id)
-    entries = [PanelEntry(change_text(one, lambda at: date_text(at, zone)), actions_of(one)) for one in found]
+    entries = [
+        PanelEntry(change_text(one, lambda at: date_text(at, zone)), actions_of(one), 0 if one.proposed else one.number)
+        for one in found
+    ]
     return Panel("Changed by nights", entries)
 
 

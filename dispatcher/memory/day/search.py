@@ -35,8 +35,14 @@ def find(memory: OpenedMemory, settings: Settings, query: Query) -> SearchResult
 
     Reads the day's turns and the hidden ones itself. Finds nothing that is forgotten; InvalidInput if nothing is stored anywhere.
     """
-    release, day = memory.release(), memory.day
+    memory.release()
     memory.open_vectors()
+    return find_in(memory, settings, query)
+
+
+def find_in(memory: OpenedMemory, settings: Settings, query: Query) -> SearchResult:
+    """The same, for one chat after another: the vectors, where there are any, are open by now."""
+    release, day = memory.release(), memory.day
     if release:
         release.open_texts()
     if release and release.text_missing:

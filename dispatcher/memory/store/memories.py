@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection
+from sqlalchemy import ColumnElement, Connection, Select
 
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.event_outbox import new_uid, note_changes
@@ -155,6 +155,21 @@ class Memories:
         """All memories of all chats; for `hmem forget` and its scan."""
         return map(_memory, in_batches(self._database, _LIGHT, memories.c.memory_id, 0))
 
+    def newest(self, limit: int, of: Collection[str] | None) -> Found:
+        """The newest valid memories of these chats (None: of all), the newest first. Only for the owner's page."""
+        where = [memories.c.superseded_by.is_(None), *_of_chats(of)]
+        return self._light(sa.select(*_LIGHT).where(*where).order_by(memories.c.memory_id.desc()).limit(limit))
+
+    def goals(self, until: float, limit: int, of: Collection[str] | None) -> Found:
+        """Open goals of these chats (None: of all) with a deadline up to `until`, the most urgent first. Only for the owner's page."""
+        where = [memories.c.type == str(MemoryType.GOAL), memories.c.superseded_by.is_(None), *_of_chats(of)]
+        query = sa.select(*_LIGHT).where(memories.c.deadline <= until, *where)
+        return self._light(query.order_by(memories.c.deadline, memories.c.memory_id).limit(limit))
+
+    def replaced_by(self, ids: Collection[int]) -> Found:
+        """What these memories have replaced. Only for the owner's page."""
+        return self._light(sa.select(*_LIGHT).where(memories.c.superseded_by.in_(ids)).order_by(memories.c.memory_id))
+
     def touch(self, chat_id: str, ids: Iterable[int], now: float) -> int:
         """Record that these were used; returns how many exist."""
         values = {"last_accessed": now, "access_count": memories.c.access_count + 1}
@@ -226,7 +241,11 @@ class Memories:
     def due(self, until: float, limit: int) -> Found:
         """Open goals of any chat with a deadline up to `until` and no reminder yet, the most urgent first. Only for reminders."""
         where = (*_OPEN, memories.c.deadline <= until)
-        query = sa.select(*_LIGHT).where(*where).order_by(memories.c.deadline, memories.c.memory_id).limit(limit)
+        return self._light(
+            sa.select(*_LIGHT).where(*where).order_by(memories.c.deadline, memories.c.memory_id).limit(limit)
+        )
+
+    def _light(self, query: Select[Any]) -> Found:
         with self._database.reading() as connection:
             return [_memory(row) for row in connection.execute(query)]
 
@@ -260,6 +279,10 @@ class Memories:
 
 _TYPES = {str(one): one for one in MemoryType}
 _OPEN = (memories.c.type == str(MemoryType.GOAL), memories.c.reminded_at.is_(None), memories.c.deadline.is_not(None))
+
+
+def _of_chats(of: Collection[str] | None) -> list[ColumnElement[bool]]:
+    return [] if of is None else [memories.c.chat_id.in_(of)]
 
 
 def _wordings(wordings: Sequence[str]) -> str | None:

@@ -321,11 +321,11 @@ class Remembering:
         marks: Collection[str],
         connection: Connection | None,
     ) -> ChatMemories:
-        import numpy as np
-
         memories = self._store.list(chat_id, limit=MOST_READ, connection=connection)
         vectors = None
         if model is not None:
+            import numpy as np
+
             vectors = np.full((len(memories), self._embedder.dimensions), np.nan, np.float32)
             for row, memory in enumerate(memories):
                 if memory.embedding and memory.embedding_model == model:

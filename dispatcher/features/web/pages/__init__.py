@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from dispatcher.features.web.app import Page
-from dispatcher.features.web.pages import chats, explain, forget, memory, moving, nights, today
+from dispatcher.features.web.pages import (
+    changes,
+    chats,
+    explain,
+    forget,
+    home,
+    memory,
+    moving,
+    nights,
+    operations,
+    settings,
+)
 
 PAGES = (
-    Page("/", today.page),
+    Page("/", home.page),
+    Page("/search", home.search),
+    Page("/changes", changes.page),
+    Page("/operations", operations.page, whole_host=True),
     Page("/nights", nights.page, whole_host=True),
     Page("/nights/{run}", nights.one, whole_host=True),
     Page("/nights/run", nights.run, writes=True, whole_host=True),
@@ -32,6 +46,6 @@ PAGES = (
     Page("/import/plan", moving.plan, writes=True, whole_host=True),
     Page("/import/stage", moving.stage, writes=True, whole_host=True),
     Page("/import/undo", moving.undo, writes=True, whole_host=True),
-    Page("/settings", today.settings, whole_host=True),
-    Page("/jobs/{job}", today.job),
+    Page("/settings", settings.page, whole_host=True),
+    Page("/jobs/{job}", operations.job),
 )

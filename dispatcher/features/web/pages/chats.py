@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 from starlette.responses import Response
 
-from dispatcher.features.web.chat_data import all_chats, stretch
+from dispatcher.features.web.reading.chats import ChatLine, NamedChat, all_chats, name_of, named
+from dispatcher.features.web.reading.markdown import plain, readable_answers
+from dispatcher.features.web.reading.talk import stretch
 from dispatcher.features.web.requests.asked import Asked
 from dispatcher.memory.day.search import find
 from shared.search.types import Query
+from shared.turns.origin_words import replying
 
-#: Chats of the list.
-MOST_CHATS = 200
+#: Chats of the list, and the newest of all chats that are found by their name, too.
+MOST_CHATS, NAMED = 100, 200
 
 
 def page(asked: Asked) -> Response:
-    wanted = asked.value("q").strip()
+    wanted = asked.value("q").strip().lower()
     with asked.memory() as memory:
-        lines, notes = all_chats(memory)
-    seen = [line for line in lines if asked.session.grant.sees(line.chat_id)]
-    found = [line for line in seen if wanted.lower() in line.chat_id.lower()]
+        lines, notes = all_chats(memory, asked.session.grant.sees)
+        names = named(memory, [line.chat_id for line in lines[: NAMED if wanted else MOST_CHATS]])
+        found = [line for line in lines if wanted in line.chat_id.lower() or _is_called(names, line, wanted)]
+        names |= named(memory, [line.chat_id for line in found[:MOST_CHATS] if line.chat_id not in names])
     return asked.page(
         "chats.html",
         "Chats",
-        lines=found[:MOST_CHATS],
+        lines=[(line, names[line.chat_id]) for line in found[:MOST_CHATS]],
         found=len(found),
-        every=len(seen),
-        wanted=wanted,
+        every=len(lines),
+        searched=NAMED,
+        wanted=asked.value("q").strip(),
         notes=notes,
     )
+
+
+def _is_called(names: Mapping[str, NamedChat], line: ChatLine, wanted: str) -> bool:
+    return line.chat_id in names and wanted in names[line.chat_id].name.lower()
 
 
 #: Hits of a search.
@@ -42,15 +52,24 @@ def talk(asked: Asked) -> Response:
     until = (day + timedelta(days=1)).timestamp() if day else None
     end = asked.number("end", 0) if asked.value("end") else None
     with asked.memory() as memory:
-        found = stretch(memory, chat_id, end=end, until=until)
-    return asked.page("talk.html", f"Talk of chat {chat_id}", chat=chat_id, found=found, date=asked.value("date"))
+        found = stretch(memory, chat_id, end=end, until=until, around=asked.value("turn"))
+        name = name_of(memory, chat_id)
+    answers = iter(readable_answers(turn.remembered for turn, _ in found.said if turn.role != "user"))
+    turns = [
+        (turn, who, plain(turn.remembered) if turn.role == "user" else next(answers), replying(turn.origin))
+        for turn, who in found.said
+    ]
+    return asked.page(
+        "talk.html", f"Talk: {name}", chat=chat_id, name=name, found=found, turns=turns, date=asked.value("date")
+    )
 
 
 def search(asked: Asked) -> Response:
     """The same ranking as for Claude."""
     chat_id, text = asked.chat(), asked.value("q").strip()
     found = None
-    if text:
-        with asked.memory(vectors=True) as memory:
+    with asked.memory() as memory:
+        if text:
             found = find(memory, asked.settings, Query(chat_id, text, HITS))
-    return asked.page("search.html", f"Search in chat {chat_id}", chat=chat_id, text=text, found=found)
+        name = name_of(memory, chat_id)
+    return asked.page("search.html", f"Search: {name}", chat=chat_id, name=name, text=text, found=found)

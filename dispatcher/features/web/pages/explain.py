@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from redis.exceptions import RedisError
 from starlette.responses import Response
 
+from dispatcher.features.web.reading.chats import name_of
 from dispatcher.features.web.requests.asked import Asked
 from dispatcher.prompt.budget import TITLES
 from dispatcher.prompt.preview import preview
@@ -62,9 +63,10 @@ def why(asked: Asked) -> Response:
     records, notes = _records(asked, chat_id)
     chosen = next((one for one in records if one["task_id"] == task), records[0] if records and not task else None)
     texts: dict[str, str] = {}
-    if records:
-        ids = [f"{one['task_id']}:{role}" for one in records for role in ("user", "asst")]
-        with asked.memory() as memory:
+    with asked.memory() as memory:
+        name = name_of(memory, chat_id)
+        if records:
+            ids = [f"{one['task_id']}:{role}" for one in records for role in ("user", "asst")]
             hidden = memory.day.forgotten.of(chat_id)
             gone = {turn for tombstone in hidden for turn in tombstone.named}
             found = memory.day.turns.named(chat_id, ids) if memory.day.wanted else []
@@ -73,8 +75,9 @@ def why(asked: Asked) -> Response:
             texts = {turn: text for turn, text in texts.items() if turn not in gone}
     return asked.page(
         "why.html",
-        f"Why, in chat {chat_id}",
+        f"Why: {name}",
         chat=chat_id,
+        name=name,
         records=records,
         chosen=chosen,
         asked_for=bool(task),
@@ -111,15 +114,16 @@ def try_prompt(asked: Asked) -> Response:
     day, who = asked.date("date"), asked.value("who").strip()
     now = day.replace(hour=12).timestamp() if day else None  # from which "last week" is counted
     found, slow = None, list[str]()
-    if message:
-        changed = {"memory_tokens": budget, "memory_backend": backend}
-        with asked.memory(vectors=True) as memory:
-            settings = asked.settings.model_copy(update=changed)
+    with asked.memory(vectors=bool(message)) as memory:
+        if message:
+            settings = asked.settings.model_copy(update={"memory_tokens": budget, "memory_backend": backend})
             found, slow = preview(memory, settings, asked.redis, chat_id, message, now=now, who=who)
+        name = name_of(memory, chat_id)
     return asked.page(
         "try.html",
-        f"Try in chat {chat_id}",
+        f"Try: {name}",
         chat=chat_id,
+        name=name,
         text=message,
         budget=budget,
         backend=backend,

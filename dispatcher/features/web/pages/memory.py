@@ -4,68 +4,93 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass, field
 
 from starlette.responses import Response
 
 from dispatcher.answering.commands.memory import forget_for_owner
 from dispatcher.chat_data.hooks import Panel, act_in_panel, chat_panel
-from dispatcher.features.web.chat_data import calendar, turn_times
+from dispatcher.features.web.reading.chats import name_of
+from dispatcher.features.web.reading.facts import ChatDay, ShownMemory, newest_days, shown_memories
+from dispatcher.features.web.reading.talk import calendar, turn_times
 from dispatcher.features.web.requests.asked import Asked, go_to
 from dispatcher.memory.dates.user_dates import goal_deadline
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.day.open_memory import OpenedMemory
 from dispatcher.memory.day.requests import owner_task
-from dispatcher.memory.store.whose import speaker_labels
+from dispatcher.memory.tombstones import hidden_by
 from dispatcher.memory.typed.actions import Outcome
-from dispatcher.memory.typed.text import named_line
 from dispatcher.prompt.assemble import summary_of
 from shared.errors import HmemError, InvalidInput, StoreUnavailable
 from shared.hooks import features
 
 KINDS = ("fact", "goal", "preference")
+#: Pages beside the chat's own from which a memory can be changed.
+BACK = ("/", "/changes")
+
+
+#: Facts, and days of the timeline, that are shown; summaries that are read for them.
+MOST_FACTS, DAYS, SUMMARIES = 200, 14, 50
+
+
+@dataclass
+class _ChatShown:
+    """What the page says of a chat; `notes`: what could not be read."""
+
+    name: str = ""
+    summary: str = ""
+    facts: list[ShownMemory] = field(default_factory=list)
+    noted: bool = False
+    panels: list[Panel] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    days: list[ChatDay] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def page(asked: Asked) -> Response:
-    chat_id, now, notes = asked.chat(), time.time(), list[str]()
-    said_now, asked.session.said = asked.session.said, ""
-    summary, groups, times = "", dict[str, list[tuple[Any, str, int | None]]](), list[float]()
-    panels = list[Panel]()
+    chat_id, words, kind = asked.chat(), asked.value("q").strip(), asked.value("kind")
     with asked.memory() as memory:
-        release, why = memory.release_or_reason("The release cannot be read")
-        notes += [why] if why else []
-        if release:
-            summary, missing = summary_of(release, chat_id, memory.day.forgotten)
-            notes += missing
-        try:
-            if memory.day.wanted:
-                known = memory.day.remembering.of_chat(chat_id)
-                numbers = known.superseded_numbers
-                labels = speaker_labels(known.shown)
-                for one in known.shown:
-                    line = named_line(one, labels, now, asked.zone)
-                    groups.setdefault(str(one.type), []).append((one, line, numbers.get(one.memory_id)))
-                panels = features().ask(chat_panel, day=memory.day, client=asked.redis, chat_id=chat_id)
-        except StoreUnavailable as error:
-            notes.append(str(error))
-        try:
-            times = [at for at, _ in turn_times(memory, chat_id)]
-        except HmemError as error:
-            notes.append(str(error))
+        found = _read(asked, memory, chat_id, words, kind if kind in KINDS else "")
+    undo = {entry.number: entry.actions for panel in found.panels for entry in panel.entries if entry.number}
     return asked.page(
         "chat.html",
-        f"Chat {chat_id}",
+        found.name,
         chat=chat_id,
-        summary=summary,
-        groups=groups,
-        panels=[one for one in panels if one.entries],
+        found=found,
+        facts=found.facts[:MOST_FACTS],
+        undo=undo,
+        q=words,
+        kind=kind,
         kinds=KINDS,
-        turns=len(times),
-        first=times[0] if times else None,
-        last=times[-1] if times else None,
-        months=calendar(times, asked.zone),
-        said_now=said_now,
-        notes=notes,
+        first=found.times[0] if found.times else None,
+        last=found.times[-1] if found.times else None,
+        months=calendar(found.times, asked.zone),
+        said_now=asked.said(),
     )
+
+
+def _read(asked: Asked, memory: OpenedMemory, chat_id: str, words: str, kind: str) -> _ChatShown:
+    found, day, now = _ChatShown(name_of(memory, chat_id)), memory.day, time.time()
+    release, why = memory.release_or_reason("The release cannot be read")
+    found.notes += [why] if why else []
+    if release:
+        found.summary, missing = summary_of(release, chat_id, day.forgotten)
+        found.notes += missing
+    try:
+        found.times = [at for at, _ in turn_times(memory, chat_id)]
+    except HmemError as error:
+        found.notes.append(str(error))
+    try:
+        if day.wanted:
+            known = day.remembering.of_chat(chat_id)
+            found.facts, found.noted = shown_memories(known, now, asked.zone, words, kind), bool(known.memories)
+            panels = features().ask(chat_panel, day=day, client=asked.redis, chat_id=chat_id)
+            found.panels = [one for one in panels if one.entries]
+            summaries, hidden = day.summaries.list(chat_id, SUMMARIES), hidden_by(day.forgotten.of(chat_id))
+            found.days = newest_days(found.times, known.memories, summaries, hidden, asked.zone, DAYS)
+    except StoreUnavailable as error:
+        found.notes.append(str(error))
+    return found
 
 
 def add(asked: Asked) -> Response:
@@ -108,12 +133,12 @@ def act(asked: Asked) -> Response:
 
 
 def _changed(asked: Asked, change: Callable[[DayMemory], Outcome], *, vectors: bool = True) -> Response:
-    """Back to the chat, which says what was done."""
+    """Back to where it was asked for, which says what was done."""
     with asked.memory(vectors=vectors) as memory:
         if not memory.day.wanted:
             raise StoreUnavailable("DAY_STORE_URL=none: no memories are stored. Unset it, or set it to a database.")
         asked.session.said = change(memory.day).say
-    return go_to("/chat", chat=asked.chat())
+    return go_to(asked.value("back")) if asked.value("back") in BACK else go_to("/chat", chat=asked.chat())
 
 
 def _text(asked: Asked) -> str:

@@ -63,9 +63,13 @@ def page(asked: Asked) -> Response:
 
 
 def _page(asked: Asked, title: str, plan: str | None, given: dict[str, str]) -> Response:
+    listed = (
+        imports(asked.settings) if asked.value("list") else None
+    )  # reads the whole archive, so it comes after the rest
+    if asked.in_part:
+        return asked.page("import_list.html", listed=listed)
     file, here = asked.value("file"), night_is_here(asked.settings)
     there, sources = uploaded(asked.settings, file) if file else None, _formats(asked.settings)
-    listed = imports(asked.settings) if asked.value("list") else None  # reads the whole archive
     return asked.page(
         "import.html",
         title,
@@ -105,7 +109,7 @@ def plan(asked: Asked) -> Response:
     except NightCommandFailed as error:
         raise InvalidInput(error.message or str(error)) from error
     given = {name: asked.value(name) for name in ("source", "chat", "since", "until", *FIELDS)}
-    return _page(asked, "Import: dry run", lines, given)
+    return _page(asked, "Import: preview", lines, given)
 
 
 def stage(asked: Asked) -> Response:

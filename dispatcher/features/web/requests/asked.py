@@ -64,6 +64,11 @@ class Asked:
             raise InvalidInput(f"The value of {name} holds a NUL, which is no text. Remove it.")
         return value
 
+    def said(self) -> str:
+        """What the last form did, to be shown once."""
+        said, self.session.said = self.session.said, ""
+        return said
+
     def wanted(self, name: str, sentence: str) -> str:
         """A value without blanks around it; InvalidInput with the sentence if nothing is left."""
         if value := self.value(name).strip():

@@ -120,12 +120,13 @@ def test_a_link_for_a_look_changes_nothing(site: Site) -> None:
 def test_a_narrowed_page_shows_its_chats_only(talked: World) -> None:
     with serving(talked, chats="9912") as site:
         visitor = site.visitor()
-        assert str(visitor.client.get("/").url).endswith("/chats")
-        assert "a/b" not in visitor.get("/chats")
+        for path in ("/", "/chats"):
+            assert "a/b" not in visitor.get(path)
+            assert "canary" not in visitor.get(path)
         assert "Vaillant" in visitor.get("/chat", chat="9912")
         for path in ("/chat", "/chat/talk", "/chat/search", "/chat/why", "/chat/try", "/chat/export"):
             assert "canary" not in visitor.get(path, 404, chat="a/b?c&<i>", q="canary", text="canary")
-        for path in ("/nights", "/nights/1", "/import", "/settings"):
+        for path in ("/operations", "/nights", "/nights/1", "/import", "/settings"):
             visitor.get(path, 404)
         visitor.post("/forget/preview", 404, what="chat", chat="a/b?c&<i>")
         assert "canary" not in visitor.post("/forget/preview", 400, what="matching", text="canary", chat="")

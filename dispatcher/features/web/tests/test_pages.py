@@ -11,8 +11,9 @@ from zoneinfo import ZoneInfo
 import orjson
 import pytest
 
-from dispatcher.features.web.chat_data import calendar
 from dispatcher.features.web.pages import moving, nights
+from dispatcher.features.web.reading import everywhere
+from dispatcher.features.web.reading.talk import calendar
 from dispatcher.features.web.tests.conftest import Site, Visitor, serving
 from nightly.imports.formats import formats
 from shared.errors import InvalidInput
@@ -30,8 +31,41 @@ def finished(visitor: Visitor, page: str) -> str:
     return visitor.get(f"/jobs/{job}")
 
 
-def test_today_says_what_is_wrong_and_what_to_do(site: Site) -> None:
-    page = site.visitor().get("/", check="1")
+def test_the_first_page_says_what_is_new_and_due_and_in_one_line_how_it_is(site: Site, talked: World) -> None:
+    visitor = site.visitor()
+    talked.command("hmem", "memory", "add", "9912", "Bleed the radiators", "--type", "goal", "--deadline", "tomorrow")
+    page = visitor.get("/")
+    new, due, chats = (page.index(f'<h2 id="{one}"') for one in ("new", "due", "chats"))
+    assert new < page.index("The boiler is a Vaillant") < due < page.rindex("Bleed the radiators") < chats
+    assert "<strong>Anna</strong>" in page[chats:], "a chat is called by who speaks there"
+    assert "The boiler was repaired by Mr Ott." in page[chats:], "its last line"
+    assert "the canary &lt;b&gt;sings&lt;/b&gt;" in page[chats:], "also where only a release has it"
+    assert "No dispatcher" in page
+    assert 'href="/operations"' in page
+    visitor.post("/chat/forget", chat="9912", number="1", back="/")
+    assert "Vaillant" not in visitor.get("/")
+
+
+def test_one_search_finds_it_in_every_chat_that_may_be_seen(
+    site: Site, talked: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visitor = site.visitor()
+    page = visitor.get("/search", q="the canary, or repairing")
+    assert page.index("Mr Ott") > page.index("<h2"), "under its chat"
+    assert "was <mark>repaired</mark> by Mr Ott" in page, "whatever the endings"
+    assert "the <mark>canary</mark> &lt;b&gt;sings&lt;/b&gt;" in page
+    link = re.search(r'href="(/chat/talk[^"]+#t3%3Auser)"', page)
+    assert link
+    assert 'id="t3:user"' in visitor.get(link[1].replace("&amp;", "&"))
+    assert "Nothing found" in visitor.get("/search", q="xylophone")
+    monkeypatch.setattr(everywhere, "SECONDS", -1.0)
+    assert "Searched the 0 newest of 2 chats" in visitor.get("/search", q="boiler"), "it says what it left out"
+    with serving(talked, chats="9912") as narrowed:
+        assert "sings" not in narrowed.visitor().get("/search", q="canary")
+
+
+def test_operations_say_what_is_wrong_and_what_to_do(site: Site) -> None:
+    page = site.visitor().get("/operations", check="1")
     assert "Problems: " in page
     assert "What to do:" in page
     assert "Release in use" in page
@@ -79,15 +113,16 @@ def test_chats_are_listed_and_found_by_their_id_with_memories_and_days(site: Sit
     visitor = site.visitor()
     page = visitor.get("/chat", chat="9912")
     assert "The boiler is a Vaillant" in page
-    assert "4 turns" in page
+    assert "4 messages" in page
     assert 'class="calendar"' in page
     assert "Chat a/b?c&amp;&lt;i&gt;" in visitor.get("/chat", chat=ODD)
     page = visitor.get("/chats")
     assert "a/b?c&amp;&lt;i&gt;" in page
     assert "<i>" not in page
-    found = visitor.get("/chats", q="99")
-    assert "9912" in found
-    assert "a/b" not in found
+    for wanted in ("99", "anna"):
+        found = visitor.get("/chats", q=wanted)
+        assert "9912" in found
+        assert "a/b" not in found
 
 
 def test_the_talk_goes_by_pages_and_by_days(site: Site, talked: World) -> None:
@@ -227,14 +262,16 @@ def test_a_job_says_how_it_ended(site: Site) -> None:
 def test_pages_answer_without_redis_and_without_a_release(light: World) -> None:
     with serving(light) as site:
         visitor = site.visitor()
-        for path in ("/", "/nights", "/chats", "/forget", "/import", "/settings"):
+        for path in ("/", "/operations", "/search", "/nights", "/chats", "/forget", "/import", "/settings"):
             visitor.get(path)
+        visitor.get("/search", q="boiler")
         visitor.get("/chat", chat="9912")
         visitor.get("/chat/talk", chat="9912")
     with serving(light, redis_url="redis://127.0.0.1:1/0") as site:
         visitor = site.visitor()
         page = visitor.get("/")
         assert "cannot be read" in page
+        assert "cannot be read" in visitor.get("/operations")
         for path in ("/nights", "/chats", "/settings"):
             visitor.get(path)
         visitor.get("/chat/talk", chat="9912")

@@ -84,8 +84,8 @@ def test_a_page_fits_on_a_narrow_screen(site: PageWorld, enter: Enter, name: str
 def test_a_page_says_the_same_without_javascript(site: PageWorld, enter: Enter, name: str) -> None:
     watched = enter(site, java_script_enabled=False)
     page = watched.page
-    if name == "today":
-        page.goto(f"{site.base}/")
+    if name == "operations":
+        page.goto(f"{site.base}/operations")
         page.get_by_role("link", name="Show them on a page of its own").click()
         assert "All checks" in page.inner_text("main")
         return

@@ -25,6 +25,7 @@ MARK = re.compile(r"zq[a-z]+zz[a-z]+qz")
 #: Fields of an address, by the page that shows what is in them.
 ADDRESSED: dict[str, Callable[[str, str], str]] = {
     "sought": lambda said, chat: of_chat("/chat/search", chat, q=said),
+    "everywhere": lambda said, chat: f"/search?{of_chat('', chat, q=said).lstrip('?')}",
     "found": lambda said, chat: f"/chats?{of_chat('', chat, q=said).lstrip('?')}",
     "tried": lambda said, chat: of_chat("/chat/try", chat, text=said[:3900]),
     "backend": lambda said, chat: of_chat("/chat/try", chat, text="x", backend=said),
@@ -90,7 +91,7 @@ def test_nothing_that_was_written_runs_or_breaks_out(attack: Attacked) -> None:
         for field, address in ADDRESSED.items():
             shown = attack.look(address(text(field, payload).encode("utf-8", "replace").decode(), chat))
             refused |= {mark(field, payload)} if "holds a NUL, which is no text" in shown else set()
-    for path in ("/", "/nights", "/nights/1", "/nights/2", "/chats", "/forget", "/settings"):
+    for path in ("/", "/operations", "/nights", "/nights/1", "/nights/2", "/chats", "/forget", "/settings"):
         attack.look(path)
     assert refused == {mark(field, "nul") for field in ADDRESSED}
     fields = (*FIELDS, *ADDRESSED, "chat", "worker")
@@ -116,7 +117,7 @@ def test_what_a_form_brings_in_is_said_and_shown_as_it_was_written(attack: Attac
 @pytest.mark.slow
 def test_what_is_to_be_forgotten_is_shown_as_it_was_written(attack: Attacked) -> None:
     page = attack.watched.open("/forget")
-    fill(page, "Turns and memories that contain", "zqmessagezz")
+    fill(page, "Messages and facts that contain", "zqmessagezz")
     submit(page, "form:has(input[value=matching])")
     shown = attack.check("/forget/preview")
     assert PAYLOADS["image"] in shown

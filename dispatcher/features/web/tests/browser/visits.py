@@ -18,7 +18,8 @@ def of_chat(path: str, chat: str = NOOR, **query: str) -> str:
 
 
 PATHS = {
-    "today": "/", "checked": "/?check=1", "nights": "/nights", "night": "/nights/2", "missing": "/nights/777", "import": "/import",
+    "home": "/", "operations": "/operations", "checked": "/operations?check=1", "found": "/search?q=boiler",
+    "nights": "/nights", "night": "/nights/2", "missing": "/nights/777", "changes": "/changes", "import": "/import",
     "settings": "/settings", "chats": "/chats", "chat": of_chat("/chat"), "odd": of_chat("/chat", ODD), "talk": of_chat("/chat/talk"),
     "group": of_chat("/chat/talk", GROUP), "search": of_chat("/chat/search", q="boiler display"), "why": of_chat("/chat/why"),
     "try": of_chat("/chat/try", text="What was wrong with the boiler?"), "forget": of_chat("/forget"),
@@ -27,7 +28,7 @@ PATHS = {
 
 def _preview(watched: Watched) -> None:
     page = watched.open("/forget")
-    fill(page, "Turns and memories that contain", "boiler")
+    fill(page, "Messages and facts that contain", "boiler")
     submit(page, "form:has(input[value=matching])")
 
 
@@ -43,7 +44,7 @@ def upload(watched: Watched, content: bytes = OLD) -> Page:
 def _plan(watched: Watched) -> None:
     page = upload(watched)
     page.get_by_label("What it is").select_option("jsonl")
-    page.get_by_role("button", name="Dry run").click()
+    page.get_by_role("button", name="Show what would come in").click()
     page.get_by_text("What would come in").wait_for()
 
 

@@ -1,4 +1,4 @@
-"""What the pages show of chats: which there are, when was something said, and one stretch of the talk."""
+"""What the pages show of one chat's talk: when was something said, and one stretch of it."""
 
 from __future__ import annotations
 
@@ -11,45 +11,12 @@ from zoneinfo import ZoneInfo
 
 from dispatcher.memory.day.open_memory import OpenedMemory
 from dispatcher.memory.tombstones import hidden_by
-from shared.errors import HmemError, StoreUnavailable
 from shared.turns.origin_words import labels_of
 from shared.turns.records import Turn
 from shared.turns.speakers import Speaker
 
 #: Turns on one page of the talk.
 PAGE_TURNS = 50
-
-
-@dataclass(frozen=True)
-class ChatLine:
-    """A chat in the list: turns in the release, turns in the day store, and when the newest of those was said (POSIX seconds)."""
-
-    chat_id: str
-    released: int
-    today: int
-    newest: float | None
-
-
-def all_chats(memory: OpenedMemory) -> tuple[list[ChatLine], list[str]]:
-    """(the chats, those with the newest turns of the day first, then by id; why some may be missing)."""
-    notes: list[str] = []
-    release, why = memory.release_or_reason("The release cannot be read")
-    notes += [why] if why else []
-    released: dict[str, int] = {}
-    day: dict[str, tuple[int, float]] = {}
-    try:
-        released = release.chats() if release else {}
-    except HmemError as error:
-        notes.append(str(error))
-    try:
-        day = memory.day.turns.chats() if memory.day.wanted else {}
-    except StoreUnavailable as error:
-        notes.append(str(error))
-    lines = [
-        ChatLine(chat_id, released.get(chat_id, 0), *day.get(chat_id, (0, None)))
-        for chat_id in sorted(released.keys() | day.keys())
-    ]
-    return sorted(lines, key=lambda one: (-(one.newest or 0.0), -one.released, one.chat_id)), notes
 
 
 def turn_times(memory: OpenedMemory, chat_id: str) -> list[tuple[float, str]]:
@@ -90,9 +57,14 @@ class TalkStretch:
     notes: list[str]
 
 
-def stretch(memory: OpenedMemory, chat_id: str, *, end: int | None = None, until: float | None = None) -> TalkStretch:
-    """PAGE_TURNS turns: those before the turn number `end`, before the time `until` (POSIX seconds), or else the newest."""
+def stretch(
+    memory: OpenedMemory, chat_id: str, *, end: int | None = None, until: float | None = None, around: str = ""
+) -> TalkStretch:
+    """PAGE_TURNS turns: those around a turn (its id), before the turn number `end`, before the time `until` (POSIX seconds), or else the newest."""
     timed = turn_times(memory, chat_id)
+    if around:
+        at = next((number for number, (_, turn) in enumerate(timed) if turn == around), len(timed))
+        end = at + PAGE_TURNS // 2
     if end is None:
         end = len(timed) if until is None else bisect_left(timed, (until, ""))
     end = min(end, len(timed))

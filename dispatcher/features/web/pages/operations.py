@@ -1,4 +1,4 @@
-"""*Today*: whether all is well, what waits, and what happens next; one long piece of work, and *Settings*."""
+"""*Operations*: whether all is well, what waits, and what happens next; and one long piece of work."""
 
 from __future__ import annotations
 
@@ -8,24 +8,19 @@ from typing import Any
 from redis.exceptions import RedisError
 from starlette.responses import Response
 
-from dispatcher.features.web.requests.asked import Asked, NotShown, go_to
-from dispatcher.features.web.requests.uploads import remove_old, remove_upload
+from dispatcher.features.web.requests.asked import Asked, NotShown
+from dispatcher.features.web.requests.uploads import remove_upload
 from dispatcher.health.doctor import examine
 from dispatcher.health.findings import Finding
 from dispatcher.health.status import read_status
-from shared.config import sources
-from shared.config.settings import Settings, setting_names
+from shared.config.settings import Settings
 from shared.errors import HmemError
 from shared.system.command import translate
 
 
 def page(asked: Asked) -> Response:
-    """A session that sees some chats begins with those."""
-    if not asked.session.grant.whole_host:
-        return go_to("/chats")
     if asked.in_part:  # the checks take some seconds, so they come after the rest
         return asked.page("findings.html", findings=_worst_first(asked))
-    remove_old(asked.settings)
     status, error, faults = None, None, list[Finding]()
     try:
         status = read_status(asked.settings, asked.redis)
@@ -33,8 +28,8 @@ def page(asked: Asked) -> Response:
     except (HmemError, RedisError, OSError) as failed:
         error = f"The state cannot be read. {translate(failed) or failed}"
     return asked.page(
-        "today.html",
-        "Today",
+        "operations.html",
+        "Operations",
         state=status,
         faults=faults,
         error=error,
@@ -59,23 +54,6 @@ def next_night(settings: Settings) -> datetime | None:
         return None
     found: datetime | None = trigger.get_next_fire_time(None, datetime.now(settings.timezone))
     return found
-
-
-MASKED = "•••••• (set, not shown)"
-
-
-def settings(asked: Asked) -> Response:
-    where = sources.origins(setting_names())
-    secret = set(sources.secrets_of(asked.settings.every()))
-    rows = []
-    for name, field, value in asked.settings.every():
-        shown = MASKED if (name.upper() in secret or not field.repr) and value else _shown(value)
-        rows.append((name.upper(), shown, where.get(name.upper(), "default"), field.description or ""))
-    return asked.page("settings.html", "Settings", rows=sorted(rows), file=sources.settings_file())
-
-
-def _shown(value: Any) -> str:
-    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def job(asked: Asked) -> Response:

@@ -1,0 +1,97 @@
+"""*Home*: what is remembered, found by one search; what is new and what is due; and whether all is well, in one line."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, cast
+
+from redis.exceptions import RedisError
+from starlette.responses import Response
+
+from dispatcher.features.web.reading.chats import all_chats, named
+from dispatcher.features.web.reading.everywhere import said_at, search_everywhere
+from dispatcher.features.web.reading.news import due, learned, yesterday
+from dispatcher.features.web.requests.asked import Asked
+from dispatcher.features.web.requests.uploads import remove_old
+from dispatcher.health.doctor import examine
+from dispatcher.health.nights import nights_of, read_records
+from dispatcher.memory.day.open_memory import OpenedMemory
+from shared.errors import HmemError, StoreUnavailable
+from shared.system.command import translate
+from shared.text.format import counted, time_text
+from shared.wire import keys
+
+#: Chats of the first page.
+CHATS = 20
+
+
+def page(asked: Asked) -> Response:
+    remove_old(asked.settings)
+    grant, said_now, now = asked.session.grant, asked.said(), time.time()
+    well, health = _health(asked) if grant.whole_host else (True, "")
+    with asked.memory() as memory:
+        lines, notes = all_chats(memory, grant.sees)
+        news, how_many, coming = _news(asked, memory, now, notes)
+        shown = [line.chat_id for line in lines[:CHATS]]
+        mentioned = [*(one.memory.chat_id for one in news), *(chat_id for _, chat_id, _ in coming)]
+        names = named(memory, dict.fromkeys([*shown, *mentioned]))
+    return asked.page(
+        "home.html",
+        "What is remembered",
+        well=well,
+        health=health,
+        news=news,
+        how_many=how_many,
+        coming=coming,
+        now=now,
+        chats=[names[chat_id] for chat_id in shown],
+        every=len(lines),
+        names=names,
+        notes=notes,
+        said_now=said_now,
+    )
+
+
+def _news(
+    asked: Asked, memory: OpenedMemory, now: float, notes: list[str]
+) -> tuple[list[Any], int, list[tuple[float, str, Any]]]:
+    if not memory.day.wanted:
+        return [], 0, []
+    chats = asked.session.grant.chats
+    try:
+        return *learned(memory.day, asked.redis, chats, yesterday(now, asked.zone)), due(memory.day, chats, now)
+    except StoreUnavailable as error:
+        notes.append(str(error))
+        return [], 0, []
+
+
+def _health(asked: Asked) -> tuple[bool, str]:
+    """(whether all is well as far as it is known at once, a sentence)."""
+    try:
+        faults = [one for one in examine(asked.settings, lambda check: check.status) if one.state == "problem"]
+        nights = nights_of(asked.redis)
+        records = read_records(cast(bytes | None, asked.redis.get(keys.NIGHT_REPORT)))
+    except (HmemError, RedisError, OSError) as failed:
+        return False, f"The state cannot be read. {translate(failed) or failed}"
+    if faults:
+        more = f" And {counted(len(faults) - 1, 'more problem')}." if len(faults) > 1 else ""
+        return False, f"{faults[0].sentence}{more}"
+    if nights.good is None:
+        return True, "All well. No night has run yet: until then only the last days are remembered."
+    run, ended = nights.good
+    new = next((one.new for one in records if one.run == run and one.new is not None), None)
+    messages = "" if new is None else f", {counted(new, 'message')}"
+    return True, f"All well. Last night {time_text(ended, asked.zone)}{messages}."
+
+
+def search(asked: Asked) -> Response:
+    """The same ranking as for Claude, in one chat after the other."""
+    text = asked.value("q").strip()
+    found, names = None, {}
+    if text:
+        with asked.memory(vectors=True) as memory:
+            lines, notes = all_chats(memory, asked.session.grant.sees)
+            found = search_everywhere(memory, asked.settings, lines, text)
+            names = named(memory, [one.chat_id for one in found.found])
+            found.notes.extend(one for one in notes if one not in found.notes)
+    return asked.page("find.html", "Search", text=text, found=found, names=names, said_at=said_at)

@@ -1,0 +1,107 @@
+"""Which chats there are, what people call them, and what was said last in each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from dispatcher.memory.day.open_memory import OpenedMemory
+from dispatcher.memory.tombstones import hidden_by
+from shared.errors import HmemError, StoreUnavailable
+from shared.text.format import one_line, shorten
+from shared.turns.message_origin import is_group
+from shared.turns.speakers import label, plain_name
+
+#: The newest turns by which a chat is called, the names that are shown of a group, and characters of the last line.
+NAMING_TURNS, NAMES, LINE_CHARACTERS = 8, 3, 140
+
+
+@dataclass(frozen=True)
+class ChatLine:
+    """A chat in the list: turns in the release, turns in the day store, and when the newest of those was said (POSIX seconds)."""
+
+    chat_id: str
+    released: int
+    today: int
+    newest: float | None
+
+
+@dataclass(frozen=True)
+class NamedChat:
+    """A chat as people know it; `said`, by whom and when (POSIX seconds): its last line, "" and None where that is not known."""
+
+    chat_id: str
+    name: str
+    said: str = ""
+    who: str = ""
+    at: float | None = None
+
+
+def all_chats(memory: OpenedMemory, sees: Callable[[str], bool]) -> tuple[list[ChatLine], list[str]]:
+    """(the chats that may be seen, those with the newest turns of the day first, then by id; why some may be missing)."""
+    notes: list[str] = []
+    release, why = memory.release_or_reason("The release cannot be read")
+    notes += [why] if why else []
+    released: dict[str, int] = {}
+    day: dict[str, tuple[int, float]] = {}
+    try:
+        released = release.chats() if release else {}
+    except HmemError as error:
+        notes.append(str(error))
+    try:
+        day = memory.day.turns.chats() if memory.day.wanted else {}
+    except StoreUnavailable as error:
+        notes.append(str(error))
+    lines = [
+        ChatLine(chat_id, released.get(chat_id, 0), *day.get(chat_id, (0, None)))
+        for chat_id in sorted(filter(sees, released.keys() | day.keys()))
+    ]
+    return sorted(lines, key=lambda one: (-(one.newest or 0.0), -one.released, one.chat_id)), notes
+
+
+def named(memory: OpenedMemory, chat_ids: Iterable[str]) -> dict[str, NamedChat]:
+    """These chats with their names and last lines; one whose talk cannot be read now is called by its id."""
+    found = {}
+    for chat_id in chat_ids:
+        try:
+            found[chat_id] = _named(memory, chat_id)
+        except (HmemError, OSError):
+            found[chat_id] = NamedChat(chat_id, chat_id)
+    return found
+
+
+def name_of(memory: OpenedMemory, chat_id: str) -> str:
+    """What a chat is called, as the heading of its pages."""
+    name = named(memory, [chat_id])[chat_id].name
+    return f"Chat {chat_id}" if name == chat_id else name
+
+
+def _named(memory: OpenedMemory, chat_id: str) -> NamedChat:
+    stored = memory.day.turns.newest(chat_id, NAMING_TURNS) if memory.day.wanted else []
+    turns = [one.turn for one in stored if not memory.day.forgotten.covers(one.turn)]
+    names = [plain_name(turn.name or "") for turn in reversed(turns) if turn.role == "user"]
+    group = is_group(chat_id) or any(is_group(chat_id, turn.origin.chat_type) for turn in turns)
+    release, _ = memory.release_or_reason("")
+    if release and not any(names):
+        names = [plain_name(one) for one in release.people(chat_id)]
+    name = _called(chat_id, names, group=group)
+    if turns:
+        last = turns[-1]
+        return NamedChat(chat_id, name, _line(last.remembered), label(last.role, last.speaker), last.timestamp)
+    newest = release.newest_chunk(chat_id) if release else None
+    if newest is None or hidden_by(memory.day.forgotten.of(chat_id)).covers(newest):
+        return NamedChat(chat_id, name)
+    return NamedChat(chat_id, name, _line(newest.text), newest.who(), newest.started_at)
+
+
+def _line(text: str) -> str:
+    return shorten(one_line(text), LINE_CHARACTERS)
+
+
+def _called(chat_id: str, names: Iterable[str], *, group: bool) -> str:
+    """`Noor`, or `Group of Ben, Mia and others`; the id where nobody has a name."""
+    every = list(dict.fromkeys(filter(None, names)))
+    if not every:
+        return chat_id
+    some = ", ".join(every[:NAMES]) + (" and others" if len(every) > NAMES else "")
+    return f"Group of {some}" if group else some
