@@ -39,7 +39,7 @@ NO_WORDS = {
     "shared/text/dates/calendar_words.py:_whole": "patterns, by the tables' own words",
     "shared/text/dates/named_times.py:rules": "rules, by language", "shared/text/translations/__init__.py:_catalog": "our own texts",
     "dispatcher/queue/scripts.py:script_text": "scripts of ours", "dispatcher/features/web/render.py:environment": "templates",
-    "dispatcher/features/web/render.py:static_url": "hashes of our own files",
+    "dispatcher/features/web/render.py:static_url": "hashes of our own files", "dispatcher/features/web/reading/markdown.py:_parser": "the parser",
     "shared/wire/users.py:users": "our own table", "dispatcher/memory/typed/duplicates.py:_counted": "words of the calendar",
     "dispatcher/memory/dates/coming_times.py:_clocks": "our own phrases", "shared/text/dates/named_times.py:_coming_rules": "our own phrases",
     "shared/text/dates/named_times.py:_placeholders": "our own phrases",
