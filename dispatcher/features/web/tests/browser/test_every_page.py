@@ -21,6 +21,11 @@ SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 TOO_WIDE = """() => [...document.querySelectorAll("body *")].filter((one) => !one.closest(".wide") && !one.closest(".hidden")
   && one.getBoundingClientRect().right > innerWidth + 0.5).map((one) => `${one.tagName}.${one.className}`).slice(0, 8)"""
 OPEN_ALL = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
+#: Where a part comes after the rest: the page, the link to it without JavaScript, and what is there.
+LATER = {
+    "operations": ("/operations", "Show them on a page of its own", "All checks"),
+    "import": ("/import", "Imports so far", "Nothing was imported so far"),
+}
 #: An answer of 404 and 401 is an error in the browser's console.
 EXPECTED = {"missing": "status of 404"}
 
@@ -84,10 +89,11 @@ def test_a_page_fits_on_a_narrow_screen(site: PageWorld, enter: Enter, name: str
 def test_a_page_says_the_same_without_javascript(site: PageWorld, enter: Enter, name: str) -> None:
     watched = enter(site, java_script_enabled=False)
     page = watched.page
-    if name == "operations":
-        page.goto(f"{site.base}/operations")
-        page.get_by_role("link", name="Show them on a page of its own").click()
-        assert "All checks" in page.inner_text("main")
+    if name in LATER:
+        path, link, there = LATER[name]
+        page.goto(f"{site.base}{path}")
+        page.get_by_role("link", name=link).click()
+        assert there in page.inner_text("main")
         return
     VISITS[name](watched)
     assert len(page.inner_text("main")) > 30
