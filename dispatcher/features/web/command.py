@@ -19,7 +19,7 @@ def web(
     chats: Annotated[str, typer.Option(help="Show only these chats, comma-separated.")] = "",
     read_only: Annotated[bool, typer.Option("--read-only", help="Print only a link for a look.")] = False,
 ) -> None:
-    """The owner's page: state, nights, chats, and why each answer was what it was. Prints a link on its first line; runs until it is stopped."""
+    """The owner's page: what is remembered, and why each answer was what it was. Prints a link on its first line; runs until it is stopped."""
     from dispatcher.features.web.serve import serve
 
     for option, value, check in (("--listen", listen, listen_address), ("--chats", chats, named_chats)):

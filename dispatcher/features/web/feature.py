@@ -11,6 +11,6 @@ from shared.system.command import CommandEntry
 @hook
 def commands() -> Sequence[CommandEntry]:
     summary = (
-        "The owner's page: state, nights, chats, and why each answer was what it was. Prints a link on its first line."
+        "The owner's page: what is remembered, and why each answer was what it was. Prints a link on its first line."
     )
     return [CommandEntry("web", "dispatcher.features.web.command", summary)]

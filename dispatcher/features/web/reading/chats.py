@@ -78,7 +78,8 @@ def name_of(memory: OpenedMemory, chat_id: str) -> str:
 
 def _named(memory: OpenedMemory, chat_id: str) -> NamedChat:
     stored = memory.day.turns.newest(chat_id, NAMING_TURNS) if memory.day.wanted else []
-    turns = [one.turn for one in stored if not memory.day.forgotten.covers(one.turn)]
+    forgotten = memory.day.forgotten.of(chat_id)
+    turns = [one.turn for one in stored if not any(stone.covers(one.turn) for stone in forgotten)]
     names = [plain_name(turn.name or "") for turn in reversed(turns) if turn.role == "user"]
     group = is_group(chat_id) or any(is_group(chat_id, turn.origin.chat_type) for turn in turns)
     release, _ = memory.release_or_reason("")
@@ -89,7 +90,7 @@ def _named(memory: OpenedMemory, chat_id: str) -> NamedChat:
         last = turns[-1]
         return NamedChat(chat_id, name, _line(last.remembered), label(last.role, last.speaker), last.timestamp)
     newest = release.newest_chunk(chat_id) if release else None
-    if newest is None or hidden_by(memory.day.forgotten.of(chat_id)).covers(newest):
+    if newest is None or hidden_by(forgotten).covers(newest):
         return NamedChat(chat_id, name)
     return NamedChat(chat_id, name, _line(newest.text), newest.who(), newest.started_at)
 

@@ -6,6 +6,7 @@ import io
 import re
 import time
 import zipfile
+from html.parser import HTMLParser
 from zoneinfo import ZoneInfo
 
 import orjson
@@ -13,6 +14,7 @@ import pytest
 
 from dispatcher.features.web.pages import moving, nights
 from dispatcher.features.web.reading import everywhere
+from dispatcher.features.web.reading.markdown import readable_answers
 from dispatcher.features.web.reading.talk import calendar
 from dispatcher.features.web.tests.conftest import Site, Visitor, serving
 from nightly.imports.formats import formats
@@ -308,3 +310,26 @@ def test_a_month_begins_with_its_first_day_and_the_newest_is_first() -> None:
     assert [*months] == ["1970-02", "1970-01"]
     assert months["1970-02"] == {"1970-02-10": 1, "1970-02-11": 2}
     assert calendar([], ZoneInfo("UTC")) == {}
+
+
+@pytest.mark.parametrize("answer", [
+    "<script>alert(1)</script>", "<b onclick=alert(1)>x</b>", "[a](javascript:alert(1))", "[a](JaVaScript&#58;alert(1))", "[a](data:text/html,x)",
+    "[a](/leave)", "[a](//evil.example)", "![a](https://evil.example/x.png)", "<https://a.b/\" onload=\"x>", "```\" onload=\"x\n```",
+    "[a](https://a.b \"\\\" onload=x\")", "[x]: https://a.b '<svg onload=x>'\n[x]", "| <i>a</i> |\n|---|\n| `<b>` |", "&lt;img src=x onerror=y&gt;",
+])  # fmt: skip
+def test_no_answer_can_do_more_than_be_read(answer: str) -> None:
+    class Seen(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            given = dict(attrs)
+            assert tag in {"div", "p", "a", "pre", "code", "table", "thead", "tbody", "tr", "th", "td"}
+            assert given.keys() <= {"class", "href", "rel", "title", "tabindex", "role", "aria-label"}, given
+            assert re.match("https?://", given.get("href") or "https://")
+
+    (html,) = readable_answers([answer])
+    Seen().feed(html)
+
+
+def test_an_answer_that_takes_the_parser_long_is_shown_as_it_was_written() -> None:
+    first, second = readable_answers(["**short**", "**" + "x" * 20_000])
+    assert first == '<div class="markdown"><p><strong>short</strong></p>\n</div>'
+    assert second == f'<div class="text">**{"x" * 20_000}</div>'
