@@ -40,7 +40,11 @@ def _parser() -> MarkdownIt:
     """CommonMark and tables, without HTML and pictures; links lead elsewhere only; a heading is no heading of the page."""
     from markdown_it import MarkdownIt
 
-    made = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable(["image", "reference"])
+    made = (
+        MarkdownIt("commonmark", {"html": False, "breaks": True})
+        .enable(["table", "strikethrough"])
+        .disable(["image", "reference"])
+    )
     made.validateLink = lambda url: bool(_ELSEWHERE.match(url))  # type: ignore[method-assign]
     made.add_render_rule("heading_open", lambda *_: "<p><strong>")
     made.add_render_rule("heading_close", lambda *_: "</strong></p>\n")

@@ -321,7 +321,7 @@ def test_no_answer_can_do_more_than_be_read(answer: str) -> None:
     class Seen(HTMLParser):
         def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
             given = dict(attrs)
-            assert tag in {"div", "p", "a", "pre", "code", "table", "thead", "tbody", "tr", "th", "td"}
+            assert tag in {"div", "p", "a", "br", "pre", "code", "table", "thead", "tbody", "tr", "th", "td"}
             assert given.keys() <= {"class", "href", "rel", "title", "tabindex", "role", "aria-label"}, given
             assert re.match("https?://", given.get("href") or "https://")
 
