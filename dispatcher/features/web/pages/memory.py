@@ -43,6 +43,7 @@ class _ChatShown:
     noted: bool = False
     panels: list[Panel] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
+    months: dict[str, dict[str, int]] = field(default_factory=dict)
     days: list[ChatDay] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -64,7 +65,6 @@ def page(asked: Asked) -> Response:
         kinds=KINDS,
         first=found.times[0] if found.times else None,
         last=found.times[-1] if found.times else None,
-        months=calendar(found.times, asked.zone),
         said_now=asked.said(),
     )
 
@@ -78,6 +78,7 @@ def _read(asked: Asked, memory: OpenedMemory, chat_id: str, words: str, kind: st
         found.notes += missing
     try:
         found.times = [at for at, _ in turn_times(memory, chat_id)]
+        found.months = calendar(found.times, asked.zone)
     except HmemError as error:
         found.notes.append(str(error))
     try:
@@ -87,7 +88,8 @@ def _read(asked: Asked, memory: OpenedMemory, chat_id: str, words: str, kind: st
             panels = features().ask(chat_panel, day=day, client=asked.redis, chat_id=chat_id)
             found.panels = [one for one in panels if one.entries]
             summaries, hidden = day.summaries.list(chat_id, SUMMARIES), hidden_by(day.forgotten.of(chat_id))
-            found.days = newest_days(found.times, known.memories, summaries, hidden, asked.zone, DAYS)
+            counts = {date: turns for days in found.months.values() for date, turns in days.items()}
+            found.days = newest_days(counts, known.memories, summaries, hidden, asked.zone, DAYS)
     except StoreUnavailable as error:
         found.notes.append(str(error))
     return found

@@ -18,7 +18,7 @@ from shared.wire import keys
 #: The newest nights that are read.
 NIGHTS = 30
 #: Figures of a night's summary, each with a bar for each night in the first line of the table.
-FIGURES = ("new", "deleted", "quarantined", "release_bytes", "moved")
+FIGURES = ("new", "quarantined", "release_bytes")
 RUNNING = "A night is running already. Wait until it has ended."
 
 

@@ -64,22 +64,20 @@ class ChatDay:
 
 
 def newest_days(
-    times: Iterable[float],
+    counts: Mapping[str, int],
     memories: Iterable[Memory],
     summaries: Iterable[SessionSummary],
     hidden: HiddenTurns,
     zone: ZoneInfo,
     most: int,
 ) -> list[ChatDay]:
-    """The newest days on which something was said or noted, the newest first."""
-    days: dict[str, ChatDay] = {}
+    """The newest days on which something was said or noted, the newest first; `counts`: day → turns."""
+    days = {date: ChatDay(date, turns) for date, turns in counts.items()}
 
     def of(at: float) -> ChatDay:
         date = date_text(at, zone)
         return days.setdefault(date, ChatDay(date))
 
-    for at in times:
-        of(at).turns += 1
     for memory in memories:
         of(memory.created).facts.append(memory.text)
     for one in summaries:
