@@ -20,10 +20,10 @@ BUDGETS = {
     "dispatcher/chat_data": 2300,
     "dispatcher/claude": 985,
     "dispatcher/cli": 1525,
-    "dispatcher/features": 6620,
+    "dispatcher/features": 7075,
     "dispatcher/health": 1365,
     "dispatcher/installation": 1625,
-    "dispatcher/memory": 4715,
+    "dispatcher/memory": 4730,
     "dispatcher/prompt": 850,
     "dispatcher/queue": 1120,
     "dispatcher/releases": 440,
@@ -36,20 +36,20 @@ BUDGETS = {
     "nightly/night": 870,
     "nightly/steps": 1080,
     "nightly/writing": 480,
-    "scripts": 2475,
+    "scripts": 2480,
     "shared": 160,
     "shared/config": 940,
     "shared/delivery": 740,
     "shared/embedding": 1005,
     "shared/ranking": 750,
     "shared/release": 765,
-    "shared/search": 1485,
+    "shared/search": 1505,
     "shared/system": 1270,
     "shared/text": 775,
     "shared/turns": 1195,
     "shared/vectors": 1900,
     "shared/wire": 575,
-    "tests": 42910,
+    "tests": 43065,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 75, 41, 26
@@ -81,7 +81,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_325
+    assert product <= 48_815
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:
