@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, cast
 import orjson
 import typer
 
-from shared.config.settings import Settings, load_settings
+from shared.config.settings import Settings
 from shared.errors import HmemError, InvalidInput, ReleaseRefused
-from shared.system.command import print_bytes
+from shared.system.command import print_bytes, start
+from shared.text.format import shorten
 from shared.turns.records import RecordRefused, chat_id_of
 
 if TYPE_CHECKING:
@@ -21,30 +23,65 @@ if TYPE_CHECKING:
 
     from redis import Redis
 
-Chat = Annotated[str, typer.Argument(help="Chat id, as the bot knows it (put -- before a negative one).")]
+Chat = Annotated[
+    str,
+    typer.Argument(metavar="CHAT", help="The chat: its id (put -- before a negative one), or its only person's name."),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 When = Annotated[
     str | None,
     typer.Option(help="A time in words (last Friday, gestern) or ISO 8601, both in CHAT_TIMEZONE; or POSIX seconds."),
 ]
+#: What a bot may call a chat: a number, `discord:815`, or `console`.
+_IDENTIFIER = re.compile(r"-?\d+|[a-z]+:.+|console")
+
 Batch = Annotated[Path | None, typer.Option(help="Answer the questions of this JSONL file instead.")]
 
 
 def required(value: str, name: str) -> str:
     if not value.strip():
-        raise InvalidInput(f"{name} is empty. Write what you want to ask.")
+        raise InvalidInput(f"{name} is missing. Write what you want to ask.")
     return value
 
 
-def given_chat(value: str) -> str:
+def given_chat(settings: Settings, value: str, *, new: bool = False, rare: bool = False, alone: bool = False) -> str:
+    """The id of the chat that CHAT names by its id or name. InvalidInput, with the chats that there are, if none is stored.
+
+    `new`: what can be an id need not be stored. `rare`: Redis or the archive alone may have it, so what is no name is an id. `alone`: more was
+    expected, so what is no chat is taken for that, and CHAT for missing.
+    """
+    chat = given_id(settings, value) if value.strip() else ""
+    if (new or rare or not settings.has_day_store) and _IDENTIFIER.fullmatch(chat):
+        return chat
+    from dispatcher.memory.day.chats import named_chat, those_known
+    from dispatcher.memory.day.open_memory import open_memory
+
+    with open_memory(settings) as memory:
+        found = named_chat(memory, chat) or (chat if rare else "")
+        if not found:
+            wrong = "CHAT is missing." if alone or not chat else f"There is no chat {shorten(chat, 60)}."
+            raise InvalidInput(f"{wrong} {those_known(memory)}")
+    if found != chat:
+        typer.echo(f"{chat} is chat {found}.", err=True)
+    return found
+
+
+def given_id(settings: Settings, value: str) -> str:
+    """CHAT as an id, stored or not; for programs, which never mean a name."""
     try:
-        chat = chat_id_of(value or None)
+        chat = chat_id_of(value)
     except RecordRefused as error:
         raise InvalidInput(f"CHAT {value!r} cannot be a chat id: {error}.") from error
-    return _first_number(chat) if chat.startswith("-100") else chat
+    return _first_number(settings, chat) if chat.startswith("-100") else chat
 
 
-def _first_number(supergroup: str) -> str:
+def start_for(chat: str, *, new: bool = False, rare: bool = False) -> tuple[Settings, str]:
+    """The settings, and the chat that CHAT names (`given_chat`)."""
+    settings = start()
+    return settings, given_chat(settings, chat, new=new, rare=rare)
+
+
+def _first_number(settings: Settings, supergroup: str) -> str:
     """That of the group which has become this supergroup: all of it is stored under that."""
     from redis import RedisError
 
@@ -52,7 +89,6 @@ def _first_number(supergroup: str) -> str:
     from shared.turns.signed.records import secret_in
     from shared.wire import keys
 
-    settings = load_settings()
     with suppress(RedisError, HmemError), closing(connect(settings)) as client:
         moved = moved_chats(cast(dict[bytes, bytes], client.hgetall(keys.MOVED)), secret_in(settings))
         first = next((str(chat) for chat, to in moved.items() if str(to) == supergroup), supergroup)

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.cli.arguments import Batch, Json, connect, given_chat, print_batch, required, say_notes
+from dispatcher.cli.arguments import Batch, Chat, Json, connect, given_chat, print_batch, required, say_notes
 from dispatcher.memory.day.open_memory import open_memory
 from dispatcher.prompt.preview import preview
 from shared.errors import InvalidInput
 from shared.system.command import application, print_json, start
+from shared.turns.records import loads_object
+from shared.wire import keys
 
 if TYPE_CHECKING:
     from dispatcher.prompt.context import Context
+    from shared.config.settings import Settings
 
 app = application()
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
 def context(
-    chat: Annotated[str, typer.Argument(help="Chat id; not with --batch.")] = "",
-    text: Annotated[str, typer.Argument(help="The message.")] = "",
+    chat: Chat = "",
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="The message; without it, what was injected for the last answer.")
+    ] = "",
     who: Annotated[str, typer.Option("--as", help="Who asks, in a group: name or user id.")] = "",
     json: Json = False,
     batch: Batch = None,
@@ -41,11 +47,15 @@ def context(
     if batch:
         print_batch(settings, batch, 30, token_budgets, who=who)
         return
-    chat_id, message = given_chat(chat), required(text, "TEXT")
+    chat_id = given_chat(settings, chat, alone=not text)
+    if not text:
+        _print_last(settings, chat_id, json=json)
+        return
+    message = required(text, "TEXT")
     with open_memory(settings) as memory:
         found, slow = preview(memory, settings, connect(settings), chat_id, message, who=who)
     if json:
-        print_json({"chat_id": chat, "budget": settings.memory_tokens} | found.to_json() | {"notes": slow})
+        print_json({"chat_id": chat_id, "budget": settings.memory_tokens} | found.to_json() | {"notes": slow})
         return
     typer.echo(found.text or "(nothing would be injected)")
     parts = found.to_json()["parts"]
@@ -58,6 +68,17 @@ def context(
         err=True,
     )
     say_notes(found.degraded + slow)
+
+
+def _print_last(settings: Settings, chat_id: str, *, json: bool) -> None:
+    from dispatcher.answering.commands.explanation import why_text
+
+    with closing(connect(settings)) as client:
+        raw: Any = client.lindex(keys.why(chat_id), -1)
+    if json:
+        print_json(loads_object(raw) if raw else None)
+    else:
+        typer.echo(why_text(raw))
 
 
 def _hits_used(found: Context) -> str:

@@ -1,17 +1,17 @@
-"""`hmem history`: the turns of one chat in the order of time, or what the last night made of them."""
+"""`hmem chats`: which chats there are; `hmem history`: the turns of one in the order of time, or what the last night made of them."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.cli.arguments import Chat, Json, When, given_chat, given_times, say_notes, sides
-from shared.errors import InvalidInput
+from dispatcher.cli.arguments import Chat, Json, When, given_times, say_notes, sides, start_for
 from shared.release.manifest import no_release
 from shared.system.command import application, print_json, start
-from shared.text.format import time_text
+from shared.text.format import counted, time_text
 from shared.turns.origin_words import labels_of, replying
 from shared.wire.values import shown
 
@@ -32,7 +32,7 @@ app = application()
 
 @app.command(context_settings={"ignore_unknown_options": True})
 def history(
-    chat: Chat,
+    chat: Chat = "",
     since: When = None,
     until: When = None,
     contains: Annotated[
@@ -48,7 +48,7 @@ def history(
     """The turns of one chat in the order of time, from last night's release and from today; without forgotten ones."""
     from shared.search.history import HistoryQuery
 
-    settings, chat_id = start(), given_chat(chat)
+    settings, chat_id = start_for(chat)
     if summary:
         _print_summary(settings, chat_id, json=json)
         return
@@ -80,8 +80,6 @@ def _print_summary(settings: Settings, chat_id: str, *, json: bool) -> None:
     with open_memory(settings) as memory:
         release = memory.required_release()
         text, why = summary_of(release, chat_id, memory.day.forgotten)
-        if not text and not why and not release.has(chat_id):
-            raise InvalidInput(f"Release {release.run} does not have a chat {chat_id}. Check the id.")
     if json:
         print_json({"chat_id": chat_id, "release": release.run, "summary": text or None, "degraded": why})
         return
@@ -90,7 +88,7 @@ def _print_summary(settings: Settings, chat_id: str, *, json: bool) -> None:
 
 
 def _look(settings: Settings, asked: HistoryQuery) -> tuple[DayAndRelease, int | None]:
-    """The turns, and the release's run. InvalidInput for an unknown chat."""
+    """The turns, and the release's run."""
     from dispatcher.memory.day.history import look_back
     from dispatcher.memory.day.open_memory import open_memory
 
@@ -99,12 +97,6 @@ def _look(settings: Settings, asked: HistoryQuery) -> tuple[DayAndRelease, int |
         result = look_back(memory.day, release, asked)
         if result.away and not result.known:
             raise result.away
-        if not result.known:
-            where = (
-                f"Neither today's memory nor release {release.run} has" if release else "Today's memory does not have"
-            )
-            why = "" if release else f" {no_release(settings.hmem_memory_dir)}"
-            raise InvalidInput(f"{where} a chat {asked.chat_id}. Check the id.{why}")
         return result, release.run if release else None
 
 
@@ -130,3 +122,23 @@ def _indented(turn: Turn) -> str:
 def _plain(line: str) -> str:
     """Without terminal control characters."""
     return shown(line.expandtabs(), characters=len(line.expandtabs()) + 1)
+
+
+@app.command()
+def chats(json: Json = False) -> None:
+    """Every chat: id, when something was last said, turns in long-term memory and of the last days, and who writes in it."""
+    from dispatcher.memory.day.chats import named_chats
+    from dispatcher.memory.day.open_memory import open_memory
+
+    settings = start()
+    with open_memory(settings) as memory:
+        found, notes = named_chats(memory)
+    if json:
+        print_json({"chats": list(map(asdict, found)), "degraded": notes})
+        return
+    for line in found:
+        last = time_text(line.newest, settings.timezone) if line.newest else ""
+        turns = f"{counted(line.released, 'turn')} in long-term memory, {line.today:,} of the last days"
+        typer.echo(f"{line.chat_id:>15}  {last:16}  {line.name or '(no name)'}: {turns}")
+    typer.echo(f"{counted(len(found), 'chat')}; times in {settings.chat_timezone}", err=True)
+    say_notes(notes)

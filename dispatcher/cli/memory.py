@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from dispatcher.cli.arguments import Chat, Json, connect, given_chat
+from dispatcher.cli.arguments import Chat, Json, connect, start_for
 from dispatcher.cli.hooks import memory_commands
 from dispatcher.memory.day.requests import owner_task
 from dispatcher.memory.store.whose import without_speaker
@@ -23,11 +23,10 @@ from shared.config.settings import Settings
 from shared.config.values import is_person
 from shared.errors import HmemError, InvalidInput, SettingsError
 from shared.hooks import features
-from shared.system.command import application, print_json, start
+from shared.system.command import application, print_json
 from shared.text.format import one_line, shorten
 from shared.turns.message_origin import is_group
-from shared.turns.records import RecordRefused, loads_object
-from shared.wire import keys
+from shared.turns.records import RecordRefused
 
 if TYPE_CHECKING:
     from dispatcher.memory.day.memory import DayMemory
@@ -55,9 +54,9 @@ Which = Annotated[str, typer.Argument(help="Its number, as hmem memory list show
 
 
 @app.command("list", context_settings=DASHES)
-def list_(chat: Chat, json: Json = False) -> None:
+def list_(chat: Chat = "", json: Json = False) -> None:
     """What /memory shows: facts, goals with their deadlines, preferences, completed goals."""
-    settings, chat_id = start(), given_chat(chat)
+    settings, chat_id = start_for(chat)
     with opened_day(settings) as day:
         if json:
             memories = day.remembering.of_chat(chat_id)
@@ -78,7 +77,7 @@ def add(
     json: Json = False,
 ) -> None:
     """Store a fact, a goal or a preference. If an existing one says the same, its importance is raised instead."""
-    settings, chat_id, now = start(), given_chat(chat), time.time()
+    (settings, chat_id), now = start_for(chat, new=True), time.time()
     if not text.strip():
         raise InvalidInput("TEXT is empty. Write what to store.")
     more: dict[str, Any] = {"importance": importance}
@@ -105,7 +104,7 @@ def correct(
     chat: Chat, which: Which, text: Annotated[str, typer.Argument(help="What is right.")], json: Json = False
 ) -> None:
     """Replace a memory by what is right. The earlier one is no longer shown to Claude; the turns that it came from stay."""
-    settings, chat_id = start(), given_chat(chat)
+    settings, chat_id = start_for(chat)
     if not text.strip():
         raise InvalidInput("TEXT is empty. Write what is right.")
     with opened_day(settings, vectors=True) as day:
@@ -117,7 +116,7 @@ def correct(
 @app.command(context_settings=DASHES)
 def done(chat: Chat, which: Which, json: Json = False) -> None:
     """Mark a goal as completed."""
-    settings, chat_id = start(), given_chat(chat)
+    settings, chat_id = start_for(chat)
     with opened_day(settings, vectors=not which.isdecimal()) as day:
         memory = _chosen(day, chat_id, which, "goal")
         outcome = day.acting.done(owner_task(chat_id), memory.number, time.time())
@@ -132,25 +131,11 @@ def forget(chat: Chat, which: Which, json: Json = False) -> None:
     """
     from dispatcher.answering.commands.memory import forget_for_owner
 
-    settings, chat_id = start(), given_chat(chat)
+    settings, chat_id = start_for(chat)
     with opened_day(settings, vectors=True) as day, closing(connect(settings)) as client:
         memory = _chosen(day, chat_id, which, "memory")
         outcome = forget_for_owner(day, client, chat_id, memory.number)
     _report(memory, outcome.say, list(outcome.forgotten), json=json)
-
-
-@app.command(context_settings=DASHES)
-def why(chat: Chat, json: Json = False) -> None:
-    """What was injected for the last answer."""
-    from dispatcher.answering.commands.explanation import why_text
-
-    settings, chat_id = start(), given_chat(chat)
-    with closing(connect(settings)) as client:
-        raw: Any = client.lindex(keys.why(chat_id), -1)
-    if json:
-        print_json(loads_object(raw) if raw else None)
-    else:
-        typer.echo(why_text(raw))
 
 
 @app.command("import", context_settings=DASHES)
@@ -163,7 +148,7 @@ def import_(
 
     What hmem forget erased is not imported again.
     """
-    settings, chat_id = start(), given_chat(chat)
+    settings, chat_id = start_for(chat, new=True)
     found, refused = _facts(file, settings)
     new = 0
     with opened_day(settings, vectors=True) as day:

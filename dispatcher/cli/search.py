@@ -8,7 +8,18 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from dispatcher.cli.arguments import Batch, Json, When, given_chat, given_times, print_batch, required, say_notes, sides
+from dispatcher.cli.arguments import (
+    Batch,
+    Chat,
+    Json,
+    When,
+    given_chat,
+    given_times,
+    print_batch,
+    required,
+    say_notes,
+    sides,
+)
 from dispatcher.memory.day.open_memory import open_memory
 from dispatcher.memory.day.search import SearchResult
 from dispatcher.memory.day.search import find as search_memory
@@ -37,8 +48,8 @@ def find(settings: Settings, query: Query) -> SearchResult:
 
 @app.command(context_settings={"ignore_unknown_options": True})
 def search(
-    chat: Annotated[str, typer.Argument(help="Chat id; not with --batch.")] = "",
-    query: Annotated[str, typer.Argument(help="What to look for.")] = "",
+    chat: Chat = "",
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")] = "",
     k: Annotated[int, typer.Option("-k", min=1, max=200, help="Maximum number of hits.")] = 10,
     json: Json = False,
     batch: Batch = None,
@@ -59,7 +70,7 @@ def search(
     zone = settings.timezone
     first, end = given_times(since, until, zone)
     wanted = Query(
-        given_chat(chat),
+        given_chat(settings, chat, alone=not query),
         required(query, "QUERY"),
         k,
         now=given_moment("--now", now, zone),

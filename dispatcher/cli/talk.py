@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.cli.arguments import Json, given_chat
+from dispatcher.cli.arguments import Json, start_for
 from shared.errors import AnswerFailed, InvalidInput
-from shared.system.command import application, print_json, start
+from shared.system.command import application, print_json
 
 app = application()
 
@@ -19,7 +19,12 @@ CHAT = "console"
 
 @app.command(context_settings={"ignore_unknown_options": True})
 def talk(
-    chat: Annotated[str, typer.Argument(help="Chat id, as its bot knows it (put -- before a negative one).")] = CHAT,
+    chat: Annotated[
+        str,
+        typer.Argument(
+            metavar="CHAT", help="The chat: its id (put -- before a negative one), or its only person's name."
+        ),
+    ] = CHAT,
     say: Annotated[str | None, typer.Option(help="Send this one message, print the answer, and end.")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for an answer.")] = 600.0,
     json: Json = False,
@@ -30,7 +35,7 @@ def talk(
     """
     from dispatcher.bots.console.talk import ConsoleBot, visible
 
-    settings, chat_id = start(), given_chat(chat)
+    settings, chat_id = start_for(chat, new=True)
     typed = say is None and sys.stdin.isatty()
     conversation = ConsoleBot(settings, chat_id, look=sys.stdout.isatty() and sys.stdin.isatty() and not json)
     while typed:

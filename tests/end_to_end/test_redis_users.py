@@ -146,8 +146,8 @@ def test_the_owners_commands_as_the_owner(installed: World, guarded: Guarded, ad
     admin.delete(f"hcli:mem:why:{CHAT}")
     admin.acl_log_reset()
     for command in (
-        ["search", CHAT, "canary"], ["context", CHAT, "canary"], ["memory", "list", CHAT], ["memory", "why", CHAT],
-        ["memory", "forget", CHAT, "zanzibar"], ["export", f"--chat={CHAT}", "--out", str(installed.root / "out")],
+        ["search", CHAT, "canary"], ["context", CHAT, "canary"], ["memory", "list", CHAT], ["context", CHAT],
+        ["memory", "forget", CHAT, "zanzibar"], ["export", CHAT, "--out", str(installed.root / "out")],
         ["release", "list"], ["forget", "--list"],
     ):  # fmt: skip
         installed.command("hmem", *command, REDIS_URL=guarded.urls["owner"])

@@ -1,6 +1,6 @@
 """`/memory why`: what was injected for the last answer, stored in Redis for a day and shown in plain words in the chat.
 
-The record also has the figures and the technical reasons, for `hmem memory why --json`; the text in the chat names no file, no setting and no part
+The record also has the figures and the technical reasons, for `hmem context CHAT --json`; the text in the chat names no file, no setting and no part
 of the program.
 """
 

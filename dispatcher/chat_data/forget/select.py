@@ -44,7 +44,8 @@ FILES = "kept files of messages"
 
 @dataclass
 class Selection:
-    """`turns`: (chat, turn id) → time and text of the covered turns; `texts`: everything the scan searches for; `layers`: place → count.
+    """`turns`: (chat, turn id) → time and text of the covered turns; `texts`: everything the scan searches for; `layers`: place → count;
+    `unread`: the archive or the release was not read.
 
     The scan does not search for summaries: they repeat the words of the turns, also of the remaining ones.
     """
@@ -55,11 +56,13 @@ class Selection:
     memories: list[Memory] = field(default_factory=list)
     tasks: list[Running] = field(default_factory=list)
     layers: Counter[str] = field(default_factory=Counter)
+    unread: bool = False
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to do. Never for a whole chat, which may be forgotten before an old export of it is imported."""
-        return self.scope.asked.kind != "chat" and not (self.scope.tombstones or self.layers or self.tasks)
+        """Whether there is nothing to do. Never for a whole chat whose turns may be in an archive that was not read."""
+        named = self.unread if self.scope.asked.kind == "chat" else self.scope.tombstones
+        return not (named or self.layers or self.tasks)
 
 
 @dataclass(frozen=True)
@@ -86,11 +89,12 @@ class Selector:
     def __init__(self, settings: Settings, client: Redis, store: StoreLayer | None, tasks: TasksLayer) -> None:
         self._settings, self._client = settings, client
         self._redis, self._store, self._tasks = RedisLayer(client), store, tasks
+        self._unread = False
 
     def select(self, asked: ForgetRequest, forget_id: str) -> Selection:
         now = time.time()
         known = [one for one in self._known(asked) if asked.concerns(one.chat_id) and _meant(asked, one, now)]
-        selection = Selection(Scope(asked, _tombstones(asked, known, forget_id, now)))
+        selection = Selection(Scope(asked, _tombstones(asked, known, forget_id, now)), unread=self._unread)
         for one in known:
             if one.place == EVENTS:
                 selection.texts.append(one.text)
@@ -148,12 +152,14 @@ class Selector:
                 yield _of_turn(Turn.parse(key, raw), "redis")
         for stored in self._store.turns.every(asked.chat_id) if self._store else ():
             yield _of_turn(stored.turn, "store")
+        self._unread = not archive_is_here(self._settings)
         for read in (_released, _archived):
             try:
                 yield from read(self._settings, asked)
             except (HmemError, sqlite3.Error):
                 if asked.kind != "chat":  # a whole chat needs no list of its turns
                     raise
+                self._unread = True
 
 
 def _released(settings: Settings, asked: ForgetRequest) -> Iterator[Known]:

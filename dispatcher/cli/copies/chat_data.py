@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.cli.arguments import Json, connect, given_chat
+from dispatcher.cli.arguments import Chat, Json, connect, given_chat, start_for
 from shared.config.settings import Settings
 from shared.errors import ForgetIncomplete, InvalidInput, SettingsError
 from shared.system.command import application, print_json, start
@@ -28,9 +28,9 @@ app = application()
 NOTHING_DONE = "Nothing was changed. Run it again with --yes."
 
 
-@app.command()
+@app.command(context_settings={"ignore_unknown_options": True})
 def export(
-    chat: Annotated[str, typer.Option(help="The chat whose memory it is; --chat=-100 for a negative one.")],
+    chat: Chat = "",
     out: Annotated[
         Path | None,
         typer.Option(help="The folder to create; default: hmem-export-<chat>-<date> in the current directory."),
@@ -41,7 +41,7 @@ def export(
     from dispatcher.chat_data.export.chat import export_chat
     from shared.system.export_folder import default_folder
 
-    settings, chat_id = start(), given_chat(chat)
+    settings, chat_id = start_for(chat, rare=True)
     folder = out or default_folder(settings.timezone, safe_name(chat_id))
     with closing(connect(settings)) as client:
         report = export_chat(settings, client, chat_id, folder)
@@ -138,7 +138,7 @@ def _hidden(settings: Settings, chat: str) -> ForgetRequest:
 
     if not chat:
         raise InvalidInput("--hidden requires --chat. hmem forget --list shows which chats have hidden turns.")
-    chat_id = given_chat(chat)
+    chat_id = given_chat(settings, chat, rare=True)
     turns = _only_hidden(settings).get(chat_id)
     if not turns:
         raise InvalidInput(
@@ -162,7 +162,7 @@ def _asked(settings: Settings, chat: str, before: str, turns: list[str], matchin
     """The selection, or None if there is none."""
     from dispatcher.chat_data.forget.request import ForgetRequest, asked_text, asked_turns
 
-    chat_id = given_chat(chat) if chat else None
+    chat_id = given_chat(settings, chat, rare=True) if chat else None
     if turns and matching:
         raise InvalidInput("Give --turn or --matching, not both. --chat limits either of them to one chat.")
     if before and (turns or matching or not chat):

@@ -66,7 +66,13 @@ def import_(
     elif undo is not None:
         _undo(settings, undo, yes=yes, json=json)
     else:
-        given = {"chat": chat and given_chat(chat), "bot": bot, "as": as_, "only": only, "dates": dates}
+        given = {
+            "chat": chat and given_chat(settings, chat, new=True),
+            "bot": bot,
+            "as": as_,
+            "only": only,
+            "dates": dates,
+        }
         options = [f"--{name}={value}" for name, value in given.items() if value]
         paths = [str(path.absolute()) for path in files or []]
         _bring_in(settings, [*paths, *options], dry_run=dry_run, yes=yes, json=json)

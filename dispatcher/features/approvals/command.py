@@ -26,7 +26,8 @@ def approvals(
     json: Json = False,
 ) -> None:
     """Which tools Claude asked for in the chats (APPROVE_TOOLS), with what, and who allowed or denied each; oldest first, the last 1,000."""
-    settings, chat_id = start(), given_chat(chat) if chat is not None else None
+    settings = start()
+    chat_id = None if chat is None else given_chat(settings, chat)
     with closing(connect(settings)) as client:
         records = [one for one in _records(client) if chat_id in (None, one["chat_id"])]
     if json:

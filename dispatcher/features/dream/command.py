@@ -29,16 +29,17 @@ def changes(chat: OptionalChat = "", words: Words = None, night: Night = None, j
     from shared.text.format import date_text
 
     settings = start()
+    chosen = given_chat(settings, chat) if chat or words else ""
     with opened_day(settings, vectors=bool(words)) as day:
         client, dreaming = connect(settings), Dreaming(day)
         if words:
-            said = act(dreaming, client, owner_task(given_chat(chat)), " ".join(words))
+            said = act(dreaming, client, owner_task(chosen), " ".join(words))
             if said is None:
                 raise InvalidInput(
                     "Write undo 2, undo night 17, yes 17 2 or no 17 2, as the changes show night and number."
                 )
             typer.echo(said, err=True)
-        chats = [given_chat(chat)] if chat else sorted({memory.chat_id for memory in day.memories.every()})
+        chats = [chosen] if chosen else sorted({memory.chat_id for memory in day.memories.every()})
         found = [(chat_id, one) for chat_id in chats for one in all_changes(dreaming, client, chat_id, night)]
         if json:
             print_json([{"chat_id": chat_id, **one.to_json()} for chat_id, one in found])

@@ -132,7 +132,7 @@ class MemoryServer:
         passed = {name: value for name, value in cli_environment(self._settings).items() if name in PASSED}
         with by_pipe(written(self._settings, BY_PIPE)) as reading:
             return subprocess.Popen(
-                [hmem, "mcp", f"--chat={self._chat_id}", f"--mark={self.listed}"],
+                [hmem, "mcp", f"--mark={self.listed}", "--", self._chat_id],
                 stdin=connection.fileno(),
                 stdout=connection.fileno(),
                 env=passed | environment(self._settings) | {VARIABLE: f"{DESCRIPTOR}{reading}"},

@@ -7,19 +7,22 @@ from typing import Annotated
 
 import typer
 
+from dispatcher.cli.arguments import given_id
 from shared.system.command import application, start
 
 app = application()
 
 
-@app.command()
+@app.command(context_settings={"ignore_unknown_options": True})
 def mcp(
-    chat: Annotated[str, typer.Option(help="The chat whose memory it is; --chat=-100 for a negative one.")],
+    chat: Annotated[
+        str,
+        typer.Argument(metavar="CHAT", help="The id of the chat whose memory it is (put -- before a negative one)."),
+    ],
     mark: Annotated[Path | None, typer.Option(hidden=True, help="Is created when the facts have been read.")] = None,
 ) -> None:
     """One chat's memory as MCP tools, over standard input and output."""
     settings = start("dispatcher")
-    from dispatcher.cli.arguments import given_chat
     from dispatcher.features.mcp.server import serve
 
-    serve(settings, given_chat(chat), mark)
+    serve(settings, given_id(settings, chat), mark)

@@ -1,4 +1,4 @@
-"""`hmem mcp --chat CHAT`: the memory of one chat as MCP tools over standard input and output, for Claude or any other MCP client.
+"""`hmem mcp CHAT`: the memory of one chat as MCP tools over standard input and output, for Claude or any other MCP client.
 
 The process is bound to its chat: no tool takes a chat as argument, and unknown arguments are refused. `initialize` and `tools/list` are
 answered before anything is opened. Standard output carries only the protocol (the library redirects all other output to standard error).

@@ -63,7 +63,7 @@ def test_what_cannot_be_asked_is_refused(talked: World) -> None:
         (["9912", "--since", "when it suits"], wrong, 'I do not understand the date "when it suits"'),
         (["9912", "--contains", ""], wrong, "contains nothing to search for"),
         (["0"], wrong, "cannot be a chat id"),
-        (["77"], wrong, "Neither today's memory nor release 1 has a chat 77. Check the id."),
+        (["77"], wrong, "There is no chat 77. The chats are 9912 (Anna)."),
     ):
         done = talked.command("hmem", "history", *arguments, check=False)
         assert done.returncode == code
@@ -99,7 +99,7 @@ def test_the_summary_of_a_chat_is_shown_and_withheld_once_something_was_forgotte
     found = json.loads(light.command("hmem", "history", "9912", "--summary", "--json").stdout)
     assert (found["release"], "F28" in found["summary"], found["degraded"]) == (1, True, [])
     unknown = light.command("hmem", "history", "404", "--summary", check=False)
-    assert (unknown.returncode, "does not have a chat 404" in unknown.stderr) == (InvalidInput.exit_code, True)
+    assert (unknown.returncode, "There is no chat 404." in unknown.stderr) == (InvalidInput.exit_code, True)
     light.say("t2", "The gate is open.")
     light.night()
     Forgotten(light.root / "state").add(Tombstone("s1", "9912", 2e9, turn_ids=frozenset({"t1:user"})))

@@ -30,7 +30,7 @@ def listed(world: World, chat: str = "9912") -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 def test_what_is_added_is_listed_done_and_forgotten(light: World) -> None:
-    assert memory(light, "list", "-100123") == "Facts:\n(none)\n\nActive Goals:\n(none)\n\nPreferences:\n(none)\n"
+    assert memory(light, "list", "-100123", code=24).startswith("There is no chat -100123.")
     saved = memory(light, "add", "-100123", " The boiler is a Vaillant ")
     assert saved == "Saved as number 1: The boiler is a Vaillant\n"
     goal = ("--type", "goal", "--deadline", "2031-12-01", "--importance", "5")
@@ -50,7 +50,7 @@ def test_what_is_added_is_listed_done_and_forgotten(light: World) -> None:
     assert "Completed goals:\n2. paint the kitchen (done" in memory(light, "list", "-100123")
     assert memory(light, "forget", "-100123", "3").startswith("Forgotten.")
     assert [one["number"] for one in listed(light, "-100123")] == [1, 2]
-    assert listed(light, "100123") == [], "another chat"
+    assert "There is no chat 100123." in memory(light, "list", "100123", code=24), "another chat"
 
 
 @pytest.mark.slow
@@ -82,7 +82,7 @@ def test_what_cannot_be_done_says_why_and_changes_nothing(light: World) -> None:
     for arguments, reason in [
         (("forget", "9912", "the dog"), 'No memory is like "the dog"'),
         (("forget", "9912", "7"), "no memory number 7"),
-        (("forget", "77", "1"), "Chat 77 has no memory number 1"),
+        (("forget", "77", "1"), "There is no chat 77."),
         (("done", "9912", "1"), "no open goal number 1"),
         (("add", "9912", " "), "TEXT is empty"),
         (("add", "9912", "x", "--deadline", "Friday"), "A fact has no deadline"),
@@ -123,16 +123,19 @@ def test_forgetting_reaches_every_copy_of_the_day(light: World) -> None:
 
 @pytest.mark.slow
 def test_why_tells_what_the_last_answer_was_given(light: World) -> None:
-    assert "There is nothing to explain" in memory(light, "why", "9912")
-    assert memory(light, "why", "9912", "--json").strip() == "null"
-    dispatcher = light.start_dispatcher()
     memory(light, "add", "9912", "The garage code is 7731")
+    assert "There is nothing to explain" in light.command("hmem", "context", "9912").stdout
+    assert light.command("hmem", "context", "9912", "--json").stdout.strip() == "null"
+    dispatcher = light.start_dispatcher()
     light.command("hmem", "talk", "9912", "--say", "hello")
-    assert "For my last answer I was given" in memory(light, "why", "9912")
-    record = json.loads(memory(light, "why", "9912", "--json"))
+    assert "For my last answer I was given" in light.command("hmem", "context", "9912").stdout
+    record = json.loads(light.command("hmem", "context", "9912", "--json").stdout)
     assert "profile" in [part["name"] for part in record["parts"]]
     assert light.command("hmem", "talk", "9912", "--say", "/memory").stdout == memory(light, "list", "9912")
-    assert light.command("hmem", "talk", "9912", "--say", "/memory why").stdout == memory(light, "why", "9912")
+    assert (
+        light.command("hmem", "talk", "9912", "--say", "/memory why").stdout
+        == light.command("hmem", "context", "9912").stdout
+    )
     assert dispatcher.stop() == 0
 
 
@@ -161,7 +164,7 @@ def test_an_old_list_of_facts_is_taken_over_once(world: World) -> None:
     file.write_text("\n".join(line for number, line in enumerate(lines, start=1) if number not in (7, 8, 9)))
     assert memory(world, "import", "9912", str(file)).splitlines()[-1] == "0 memories are new, 6 were already known."
     assert {one["text"]: one for one in listed(world)} == found, "what is known is left as it is"
-    assert listed(world, "77") == [], "the chat is the one that is named"
+    assert "There is no chat 77." in memory(world, "list", "77", code=24), "the chat is the one that is named"
     assert "cannot be read" in memory(world, "import", "9912", str(world.root / "none"), code=24)
 
 
@@ -188,7 +191,7 @@ def test_the_rows_of_relay_keep_their_times(light: World) -> None:
     memory(light, "correct", "9912", str(blue["number"]), "favourite colour is red")
     found = {one["text"]: one for one in listed(light)}
     out = light.root / "out"
-    light.command("hmem", "export", "--chat=9912", "--out", str(out))
+    light.command("hmem", "export", "9912", "--out", str(out))
     exported = {one["text"]: one for one in map(json.loads, (out / "memories.jsonl").read_text().splitlines())}
     assert exported["run a marathon"]["priority"] == 2
     older = exported["favourite colour is blue"]

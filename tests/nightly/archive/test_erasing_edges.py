@@ -187,7 +187,7 @@ def test_code_of_the_current_directory_is_not_run(light: World) -> None:
     os.chdir(hostile)
     try:
         light.command("hmem-night", "run")
-        light.command("hmem", "export", "--chat=9912", "--out", str(light.root / "out"))
+        light.command("hmem", "export", "9912", "--out", str(light.root / "out"))
         light.command("hmem", "forget", "--chat=9912", "--yes")
     finally:
         os.chdir(before)

@@ -50,6 +50,7 @@ def test_memories_are_rows_of_a_search_also_without_an_embedder(light: World) ->
     assert memory["timestamp"] == pytest.approx(NOW)
     shown = light.command("hmem", "search", "9912", "chimney").stdout
     assert "  memory 2\n      goal: Sweep the chimney\n" in shown
+    today(light, "hello", chat="77")
     assert found(light, "boiler", chat="77") == [], "another chat"
 
 

@@ -33,7 +33,7 @@ def test_every_command_shows_the_chats_clock(light: World) -> None:
     assert f"Times are in {ZONE}." in listed.stderr
     assert re.match(rf"{today} \d\d:\d\d \({ZONE}\)  Night 1 done", light.command("hmem-night", "status").stdout)
     folder = light.root / "export"
-    light.command("hmem", "export", "--chat=9912", "--out", str(folder))
+    light.command("hmem", "export", "9912", "--out", str(folder))
     readme = (folder / "README.txt").read_text(encoding="utf-8")
     assert re.search(rf"exported {today} \d\d:\d\d\. Times are in {ZONE}; the JSON files include the offset", readme)
     assert "22:06" in (folder / "conversation.md").read_text(encoding="utf-8")

@@ -86,7 +86,7 @@ def test_two_people_of_one_name_are_told_apart_wherever_they_are_read(light: Wor
     assert " Anna: my boiler leaks" in shown
     assert f"- Alex {other}: the boiler" in light.command("hmem", "context", GROUP, "who has a Junkers boiler?").stdout
     out = tmp_path / "out"
-    light.command("hmem", "export", f"--chat={GROUP}", "--out", str(out))
+    light.command("hmem", "export", GROUP, "--out", str(out))
     (document,), (lines,) = out.rglob("conversation.md"), out.rglob("turns.jsonl")
     assert f" Alex {one}**" in document.read_text()
     assert f" Alex {other}**" in document.read_text()

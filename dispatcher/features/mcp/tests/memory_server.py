@@ -56,7 +56,7 @@ def command_of(world: World, chat_id: str, **settings: Any) -> tuple[list[str], 
     """
     made = world.settings(**settings)
     variables = environment(made) | written(made, BY_PIPE)
-    return [str(BINARIES / "hmem"), "mcp", f"--chat={chat_id}"], variables
+    return [str(BINARIES / "hmem"), "mcp", "--", chat_id], variables
 
 
 @asynccontextmanager

@@ -7,8 +7,9 @@ import time
 from starlette.responses import Response
 
 from dispatcher.chat_data.hooks import Panel, chat_panel
-from dispatcher.features.web.reading.chats import all_chats, named
+from dispatcher.features.web.reading.chats import named
 from dispatcher.features.web.requests.asked import Asked
+from dispatcher.memory.day.chats import all_chats
 from shared.errors import StoreUnavailable
 from shared.hooks import features
 

@@ -7,10 +7,11 @@ from datetime import timedelta
 
 from starlette.responses import Response
 
-from dispatcher.features.web.reading.chats import ChatLine, NamedChat, all_chats, name_of, named
+from dispatcher.features.web.reading.chats import NamedChat, name_of, named
 from dispatcher.features.web.reading.markdown import plain, readable_answers
 from dispatcher.features.web.reading.talk import stretch
 from dispatcher.features.web.requests.asked import Asked
+from dispatcher.memory.day.chats import ChatLine, all_chats
 from dispatcher.memory.day.search import find
 from shared.search.types import Query
 from shared.turns.origin_words import replying

@@ -8,13 +8,14 @@ from typing import Any, cast
 from redis.exceptions import RedisError
 from starlette.responses import Response
 
-from dispatcher.features.web.reading.chats import all_chats, named
+from dispatcher.features.web.reading.chats import named
 from dispatcher.features.web.reading.everywhere import said_at, search_everywhere
 from dispatcher.features.web.reading.news import due, learned, yesterday
 from dispatcher.features.web.requests.asked import Asked
 from dispatcher.features.web.requests.uploads import remove_old
 from dispatcher.health.doctor import examine
 from dispatcher.health.nights import nights_of, read_records
+from dispatcher.memory.day.chats import all_chats
 from dispatcher.memory.day.open_memory import OpenedMemory
 from shared.errors import HmemError, StoreUnavailable
 from shared.system.command import translate

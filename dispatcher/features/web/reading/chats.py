@@ -1,29 +1,19 @@
-"""Which chats there are, what people call them, and what was said last in each."""
+"""What people call the chats, and what was said last in each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dispatcher.memory.day.open_memory import OpenedMemory
 from dispatcher.memory.tombstones import hidden_by
-from shared.errors import HmemError, StoreUnavailable
+from shared.errors import HmemError
 from shared.text.format import one_line, shorten
 from shared.turns.message_origin import is_group
 from shared.turns.speakers import label, plain_name
 
 #: The newest turns by which a chat is called, the names that are shown of a group, and characters of the last line.
 NAMING_TURNS, NAMES, LINE_CHARACTERS = 8, 3, 140
-
-
-@dataclass(frozen=True)
-class ChatLine:
-    """A chat in the list: turns in the release, turns in the day store, and when the newest of those was said (POSIX seconds)."""
-
-    chat_id: str
-    released: int
-    today: int
-    newest: float | None
 
 
 @dataclass(frozen=True)
@@ -35,28 +25,6 @@ class NamedChat:
     said: str = ""
     who: str = ""
     at: float | None = None
-
-
-def all_chats(memory: OpenedMemory, sees: Callable[[str], bool]) -> tuple[list[ChatLine], list[str]]:
-    """(the chats that may be seen, those with the newest turns of the day first, then by id; why some may be missing)."""
-    notes: list[str] = []
-    release, why = memory.release_or_reason("The release cannot be read")
-    notes += [why] if why else []
-    released: dict[str, int] = {}
-    day: dict[str, tuple[int, float]] = {}
-    try:
-        released = release.chats() if release else {}
-    except HmemError as error:
-        notes.append(str(error))
-    try:
-        day = memory.day.turns.chats() if memory.day.wanted else {}
-    except StoreUnavailable as error:
-        notes.append(str(error))
-    lines = [
-        ChatLine(chat_id, released.get(chat_id, 0), *day.get(chat_id, (0, None)))
-        for chat_id in sorted(filter(sees, released.keys() | day.keys()))
-    ]
-    return sorted(lines, key=lambda one: (-(one.newest or 0.0), -one.released, one.chat_id)), notes
 
 
 def named(memory: OpenedMemory, chat_ids: Iterable[str]) -> dict[str, NamedChat]:

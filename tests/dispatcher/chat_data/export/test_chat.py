@@ -137,9 +137,9 @@ def test_memories_can_be_brought_back(here: World, day: DayMemory) -> None:
     remember(day)
     folder, _ = export(here)
     for _ in range(2):  # the second time all is known
-        here.command("hmem", "memory", "import", "other", str(folder / "memories.jsonl"))
+        here.command("hmem", "memory", "import", "77", str(folder / "memories.jsonl"))
     there = here.root / "back"
-    here.command("hmem", "export", "--chat", "other", "--out", str(there))
+    here.command("hmem", "export", "77", "--out", str(there))
     first, second = (
         [json.loads(line) for line in (place / "memories.jsonl").read_bytes().splitlines()] for place in (folder, there)
     )
@@ -275,16 +275,16 @@ def test_the_command_beside_a_running_dispatcher(light: World) -> None:
     talk.say("Where is the key?", "Under the mat.")
     talk.consolidated()
     out = light.root / "out"
-    told = json.loads(light.command("hmem", "export", "--chat", "-100", "--out", str(out), "--json").stdout)
+    told = json.loads(light.command("hmem", "export", "-100", "--out", str(out), "--json").stdout)
     assert (told["out"], told["turns"]) == (str(out), 2)
     assert contents(out) == ["Where is the key?", "Under the mat."]
-    again = light.command("hmem", "export", "--chat=-100", "--out", str(out), check=False)
+    again = light.command("hmem", "export", "-100", "--out", str(out), check=False)
     assert (again.returncode, "not empty" in again.stderr) == (24, True)
-    done = light.command("hmem", "export", "--chat=-100", "--out", str(light.root / "more"))
+    done = light.command("hmem", "export", "-100", "--out", str(light.root / "more"))
     assert done.stdout == f"2 turns, 0 memories and the summaries of chat -100 are in {light.root / 'more'}.\n"
     assert "note: There is no release" in done.stderr
     for chat_id in ("unknown", "0"):
-        assert light.command("hmem", "export", "--chat", chat_id, check=False).returncode == 24
+        assert light.command("hmem", "export", chat_id, check=False).returncode == 24
 
 
 # ------------------------------------------------------------------------------------------------ files of messages

@@ -60,7 +60,7 @@ def both_are_told(talk: Talk) -> None:
     told = json.loads(world.command("hmem", "memory", "list", "--json", "--", str(GROUP)).stdout)["memories"]
     assert [(one["user_id"], one["name"]) for one in told] == [("8", "Ann"), ("9", "Bob")]
     folder = world.root / "exported"
-    world.command("hmem", "export", f"--chat={GROUP}", "--out", str(folder))
+    world.command("hmem", "export", str(GROUP), "--out", str(folder))
     assert "Bob: The user likes black tea" in (folder / "memories.md").read_text()
     lines = [json.loads(line) for line in (folder / "memories.jsonl").read_text().splitlines()]
     assert [(one["user_id"], one["name"]) for one in lines] == [("8", "Ann"), ("9", "Bob")]
