@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -107,6 +108,12 @@ def given_times(since: str | None, until: str | None, zone: ZoneInfo) -> tuple[f
     now = time.time()
     first = None if since is None else read_since(since, now, zone)
     return first, None if until is None else read_until(until, now, zone)
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on a terminal, unless `yes`; InvalidInput without an agreement."""
+    if not (yes or (sys.stdin.isatty() and typer.confirm(question))):
+        raise InvalidInput(f"{question} Nothing was changed. Run it again with --yes.")
 
 
 def connect(settings: Settings) -> Redis:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dispatcher.cli.arguments import Json, connect
+from dispatcher.cli.arguments import Json, confirm, connect
 from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.system.command import application, print_json, start
@@ -107,8 +106,7 @@ def _drop(letters: DeadLetters, chosen: Sequence[DeadLetter], settings: Settings
     if not json:
         for letter in chosen:
             typer.echo(_line(letter, settings))
-    if chosen and not yes and not (sys.stdin.isatty() and typer.confirm(f"Drop {len(chosen)} dead letters?")):
-        raise InvalidInput("Nothing was dropped. Run it again with --yes.")
+    confirm(f"Drop {len(chosen)} dead letters?", yes=yes or not chosen)
     dropped = [letter.name for letter in chosen if letters.drop(letter)]
     if json:
         print_json({"dropped": dropped})

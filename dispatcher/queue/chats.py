@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Mapping
 from contextlib import suppress
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, cast
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import structlog
 from redis import Redis, RedisError
@@ -159,6 +160,16 @@ def chosen_language(client: Redis, chat_id: str) -> str | None:
     redis: Any = client
     raw: bytes | None = redis.hget(keys.chat_settings(chat_id), LANGUAGE_FIELD)
     return language_of(raw.decode("utf-8", "replace")) if raw else None
+
+
+def zones_of_city(name: str) -> list[str]:
+    """The zones of this name in any case, or of a city of this name: `berlin`, `new york`. One of those whose clocks agree."""
+    wanted = "_".join(name.split()).casefold()
+    found = sorted(
+        one for one in available_timezones() if wanted in (one.casefold(), one.casefold().rpartition("/")[2])
+    )
+    clocks = {tuple(ZoneInfo(one).utcoffset(datetime(2026, month, 1)) for month in (1, 7)) for one in found}  # noqa: DTZ001 - local there
+    return found[-1:] if len(clocks) == 1 else found
 
 
 def zone_named(name: str) -> ZoneInfo | None:

@@ -106,6 +106,14 @@ def _named(memory_dir: Path, run: int) -> Path:
     return release_dir(memory_dir, run)
 
 
+def planned_rollback(memory_dir: Path, run: int | None) -> str:
+    """The question before a rollback. InvalidInput if there is no such release."""
+    before = _current(memory_dir)
+    target = _named(memory_dir, _parent(before) if run is None else run)
+    instead = f" instead of {before.path.name}" if before else ""
+    return f"Serve release {target.name}{instead}, and pin it?"
+
+
 def roll_back(settings: Settings, run: int | None, say: Say) -> tuple[int, int | None]:
     """Make a release current and pin it, if it is intact, can be read and applies all tombstones: (its run, the previous run)."""
     memory_dir = settings.hmem_memory_dir

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from dispatcher.answering.commands.command import CommandReply
-from dispatcher.queue.chats import ChatZones, zone_named
+from dispatcher.queue.chats import ChatZones, zone_named, zones_of_city
 from dispatcher.queue.rights import CHANGING_ZONE, Rights
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
@@ -28,10 +28,14 @@ class TimeZoneCommand:
             return CommandReply("\n".join([await self._shown(task, now), tr(ZONE_USAGE)]))
         if refusal := self._rights.refusal(CHANGING_ZONE, task.in_group, task.user_id):
             return CommandReply(refusal)
-        zone = None if text.lower() == "default" else zone_named(text)
-        if zone is None and text.lower() != "default":
-            unknown = tr('I do not know the time zone "{name}".').format(name=shorten(one_line(text), 60))
-            return CommandReply(" ".join([unknown, tr(ZONE_USAGE)]))
+        zone = None
+        if text.lower() != "default":
+            found = [text] if zone_named(text) else zones_of_city(text)
+            zone = zone_named(found[0]) if len(found) == 1 else None
+            if zone is None:
+                unknown = tr('I do not know the time zone "{name}".').format(name=shorten(one_line(text), 60))
+                which = tr("Which one do you mean: {zones}?").format(zones=", ".join(found)) if found else unknown
+                return CommandReply(" ".join([which, tr(ZONE_USAGE)]))
         await asyncio.to_thread(self._zones.choose, task.chat_id, zone)
         return CommandReply(" ".join([await self._shown(task, now), tr(KEPT_ZONE)]))
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.cli.arguments import Json
+from dispatcher.cli.arguments import Json, confirm
 from dispatcher.releases import manage
 from shared.errors import InvalidInput, ReleaseRefused
 from shared.system.command import application, print_json, start
@@ -73,6 +73,7 @@ def verify(
 def rollback(
     run: Run = None,
     unpin: Annotated[bool, typer.Option("--unpin", help="End a rollback: the next night switches again.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     json: Json = False,
 ) -> None:
     """Go back to the release before the current one, or to RUN, and stay there until `hmem release rollback --unpin`."""
@@ -81,7 +82,9 @@ def rollback(
             raise InvalidInput("--unpin ends whatever rollback there is. Leave RUN out.")
         _unpin(json=json)
         return
-    now, before = manage.roll_back(start(directory=WRITES), run, lambda line: typer.echo(line, err=True))
+    settings = start(directory=WRITES)
+    confirm(manage.planned_rollback(settings.hmem_memory_dir, run), yes=yes)
+    now, before = manage.roll_back(settings, run, lambda line: typer.echo(line, err=True))
     if json:
         print_json({"current": now, "before": before, "pinned": now, "note": manage.PINNED_NIGHTS})
         return

@@ -65,7 +65,11 @@ def test_a_rollback_is_served_and_pins_and_nights_go_on_beside_it_until_it_is_li
     nights(light, 2)
     running = light.start_dispatcher()
     wait_for(lambda: light.redis.hvals("hcli:mem:release") == [b"2"], "release 2 to be served")
-    said = light.command("hmem", "release", "rollback").stdout
+    asked = light.command("hmem", "release", "rollback", check=False)
+    assert (asked.returncode, asked.stderr) == (
+        24, "Serve release 1 instead of 2, and pin it? Nothing was changed. Run it again with --yes.\n"
+    )  # fmt: skip
+    said = light.command("hmem", "release", "rollback", "--yes").stdout
     assert "Release 1 is current instead of 2, and pinned." in said
     until = "Until hmem release rollback --unpin, nights publish their releases without switching to them"
     assert f"{until}, and delete nothing from Redis." in said
@@ -115,15 +119,15 @@ def test_what_was_forgotten_does_not_come_back_by_a_rollback(light: World) -> No
     nights(light, 1, first=4)
     newest = current(light)
     applied = read_manifest((light.memory_dir / "current").resolve()).parent
-    done = light.command("hmem", "release", "rollback", "2", check=False)
+    done = light.command("hmem", "release", "rollback", "--yes", "2", check=False)
     assert done.returncode == 16
     assert f"the forgotten turns would come back. Choose a later one, such as {newest}" in done.stderr
     assert current(light) == newest
     manifest = light.memory_dir / "releases" / str(newest) / "manifest.json"
     manifest.write_text("{")  # which tombstones it had cannot be read now
-    done = light.command("hmem", "release", "rollback", "2", check=False)
+    done = light.command("hmem", "release", "rollback", "--yes", "2", check=False)
     assert f"such as {applied}" in done.stderr
-    light.command("hmem", "release", "rollback", str(applied))
+    light.command("hmem", "release", "rollback", "--yes", str(applied))
     assert current(light) == applied
 
 
@@ -140,10 +144,10 @@ def test_a_rollback_repairs_a_current_that_cannot_be_read(light: World, how: str
         (place / "manifest.json").write_bytes(b"")
     else:
         link.unlink()
-    done = light.command("hmem", "release", "rollback", check=False)
+    done = light.command("hmem", "release", "rollback", "--yes", check=False)
     assert done.returncode == 24
     assert "hmem release rollback RUN" in done.stderr
-    assert json.loads(light.command("hmem", "release", "rollback", "1", "--json").stdout)["current"] == 1
+    assert json.loads(light.command("hmem", "release", "rollback", "--yes", "1", "--json").stdout)["current"] == 1
     assert current(light) == 1
     assert light.command("hmem", "release", "verify").returncode == 0
 

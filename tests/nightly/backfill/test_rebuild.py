@@ -158,7 +158,7 @@ def test_back_to_the_old_release(world: World, other: dict[str, Any]) -> None:
     again = ("hmem-night", "backfill", "archive", "--reembed", "--json")
     world.command(*again, **other)
     assert current(world).run > old
-    world.command("hmem", "release", "rollback", **other)
+    world.command("hmem", "release", "rollback", "--yes", **other)
     assert current(world).run == old
     assert by_vector(ask(world)), "where the embedder fits"
     assert by_words_alone(world, **lower(other))

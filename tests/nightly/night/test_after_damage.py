@@ -158,7 +158,7 @@ def test_a_rollback_stops_the_flush(light: World, monkeypatch: pytest.MonkeyPatc
 
     def roll_back(point: str) -> None:
         if point == "flush:batch-deleted" and not passed:
-            light.command("hmem", "release", "rollback", "1")
+            light.command("hmem", "release", "rollback", "--yes", "1")
         passed.append(point)
 
     monkeypatch.setattr(flush, "crash_point", roll_back)

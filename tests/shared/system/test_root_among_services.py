@@ -151,7 +151,7 @@ def test_a_night_behind_a_closed_directory_and_a_pin_are_reached_as_the_night(he
     for number in (1, 2):
         here.say(f"t{number}", f"The word for the boiler is quagga-lantern {number}.")
         here.night_by_root()
-    here.as_root(hmem, "release", "rollback")
+    here.as_root(hmem, "release", "rollback", "--yes")
     assert "complete" in here.as_root(hmem, *FORGET[:-1]).stdout
     assert not [path for path in here.root.rglob("*") if path.is_file() and b"quagga-lantern" in path.read_bytes()]
     assert {path.stat().st_uid for path in closed.rglob("*")} == {NIGHT}

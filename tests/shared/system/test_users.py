@@ -104,7 +104,7 @@ def test_root_leaves_no_file_of_its_own_in_the_services_directories(here: Instal
     here.as_root(hmem, "memory", "add", "9912", "likes tea")
     assert "4711" in here.as_root(hmem, "search", "9912", "code of the boiler").stdout
     assert here.as_root(hmem, "status", check=False).returncode == 42, "no dispatcher runs here"
-    here.as_root(hmem, "release", "rollback")
+    here.as_root(hmem, "release", "rollback", "--yes")
     here.as_root(hmem, "release", "rollback", "--unpin")
     here.as_root(hmem_night, "verify", part="night")
     assert here.foreign_files() == []

@@ -64,7 +64,7 @@ def test_days_and_nights(indexed: Indexed) -> None:
     assert found["degraded"] == []
     if name in served():
         assert indexed.on_server() == [indexed.served(1), indexed.served(2)], "one for each release"
-    world.command("hmem", "release", "rollback")
+    world.command("hmem", "release", "rollback", "--yes")
     assert [hit["turn_ids"] for hit in indexed.search("who looks after insects?")["hits"]] == [["t1:user"]]
     world.command("hmem", "release", "rollback", "--unpin")
     receipt = world.command("hmem", "forget", "--turn", "t1:user", "--yes").stdout

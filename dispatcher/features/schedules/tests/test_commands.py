@@ -126,6 +126,9 @@ def test_the_time_zone_of_a_chat_is_in_the_header_and_in_reminders(talk: Talk) -
     assert "24 December 2031, 18:00" in talk.say("/memory")
     for wrong in ("/etc/localtime", "../../etc/passwd", "Mars/Olympus", "@x", "\ud83d\ude00", "Europe/Berlin x"):
         assert talk.say(f"/timezone {wrong}").startswith("I do not know the time zone"), wrong
+    for city, zone in (("berlin", "Europe/Berlin"), ("New York", "America/New_York"), ("istanbul", "Europe/Istanbul")):
+        assert f"those of {zone}: " in talk.say(f"/timezone {city}")
+    assert talk.say("/timezone west").startswith("Which one do you mean: Australia/West, Brazil/West?")
     assert "those of UTC" in talk.say("/timezone default")
     assert dispatcher.stop() == 0
 

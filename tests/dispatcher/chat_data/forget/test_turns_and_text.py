@@ -232,3 +232,12 @@ def test_a_tombstone_that_hides_keeps_the_file(light: World) -> None:
     light.push_tombstone(Tombstone("s1", CHAT, time.time(), turn_ids=frozenset({"t1:user"})))
     light.night()
     assert file_of(light, "t1", PHOTO).read_bytes() == PHOTO
+
+
+def test_of_a_chat_of_which_nothing_is_stored_there_is_nothing_to_forget(light: World) -> None:
+    light.say("t1", "hello")
+    light.night()
+    done = hmem(light, "forget", "--chat=777", "--yes")
+    assert (done.returncode, done.stderr) == (0, "Nothing matches, so there is nothing to forget.\n")
+    assert not light.redis.exists("hcli:mem:tombstones")
+    assert len(list((light.night_dir / "nights").iterdir())) == 1

@@ -39,7 +39,7 @@ def found_places(world: World) -> set[str]:
 def test_the_preview_names_what_goes_whole_and_no_word_of_it(light: World, at_home: None) -> None:
     planted(light)
     light.command("hmem-night", "run")
-    light.command("hmem", "release", "rollback", "1")
+    light.command("hmem", "release", "rollback", "--yes", "1")
     shown = hmem(light, "forget", f"--chat={CHAT}", ARCHIVE_MIRROR="/mnt/mirror").stdout
     rows = {line[2:36].strip(): line[37:] for line in shown.splitlines() if line.startswith("  ")}
     runs = rows["releases"].partition(";")[0]
