@@ -12,7 +12,7 @@ from dispatcher.cli.arguments import Json, connect
 from shared.config.settings import Settings
 from shared.errors import SettingsError
 from shared.system.command import application, print_bytes, print_json, start
-from shared.text.format import size_text, zoned_text
+from shared.text.format import counted, size_text, zoned_text
 
 if TYPE_CHECKING:
     from dispatcher.health.status import Status
@@ -91,6 +91,7 @@ def doctor(
     try_claude: Annotated[
         bool, typer.Option("--try-claude", help="Instead: ask the installed Claude CLI, and say what it cannot do.")
     ] = False,
+    every: Annotated[bool, typer.Option("--all", "-v", help="Show the checks that are fine, too.")] = False,
 ) -> None:
     """What is wrong on this host, why, and what to do. Exits with the code of the first problem; it changes nothing."""
     from dispatcher.health import doctor as checks
@@ -100,11 +101,14 @@ def doctor(
     if try_claude:
         from dispatcher.health.try_claude import try_claude as trial
 
-        findings = trial(settings)
+        findings, every = trial(settings), True
     for finding in findings:
         found.append(finding)
-        if not json:
+        if not json and (every or finding.state != "ok"):
             print_bytes(checks.lines(finding).encode())
     if json:
         print_json({"exit_code": checks.exit_code(found), "findings": list(map(asdict, found))})
+    elif not every:
+        fine = counted(sum(one.state == "ok" for one in found), "check is", "checks are")
+        typer.echo(f"{checks.MARKS['ok']} {fine} fine (--all shows them)")
     raise typer.Exit(checks.exit_code(found))

@@ -158,16 +158,14 @@ def _free_space(setup: Setup, path: Path) -> Finding:
 
 
 def check_isolation(setup: Setup) -> Finding:
-    """Secrets, users, and the sandbox of the Claude CLI. Only warnings, because a single user for all parts works as well."""
+    """Secrets, and the sandbox of the Claude CLI. Only warnings: it works as well without."""
     settings = setup.settings
-    weaker = [*_secrets(settings), *_users(settings), *_walls(settings)]
+    weaker = [*_secrets(settings), *_walls(settings)]
     if not weaker:
-        return ok(
-            "No secrets are in the environment, dispatcher and night are two users, and the Claude CLI cannot read our files and secrets."
-        )
+        return ok("No secrets are in the environment, and the Claude CLI cannot read our files and secrets.")
     return warning(
         f"The parts are not fully isolated from each other: {'; '.join(weaker)}.",
-        "systemd/README.md describes a setup with three users and secrets in files. A single user for all parts works as well.",
+        "systemd/README.md describes a setup with three users and secrets in files.",
     )
 
 
@@ -176,18 +174,6 @@ def _secrets(settings: Settings) -> list[str]:
     return [f"{exposed} is in the environment, which every child process of this shell or service inherits"] * bool(
         exposed
     )
-
-
-def _users(settings: Settings) -> list[str]:
-    owners = [_owner(path) for path in (settings.hmem_state_dir, settings.hmem_night_dir)]
-    same = None not in owners and len(set(owners)) == 1
-    return ["dispatcher and night run as one user, so each can read the other's files and secrets"] if same else []
-
-
-def _owner(path: Path) -> int | None:
-    with contextlib.suppress(OSError):
-        return path.stat().st_uid
-    return None
 
 
 def _walls(settings: Settings) -> list[str]:

@@ -130,7 +130,6 @@ class InitContext:
     terminal: Terminal
     values: dict[str, str]
     own_redis: bool = True
-    hello: str = ""  # who wrote to the bot while it waited
     fresh: bool = True
     changed: bool = False
     as_user: bool = False  # root with --user

@@ -86,7 +86,6 @@ def _ask_chat(installation: InitContext, bot: str) -> None:
     terminal.say(f"  Now write to {bot} in Telegram, in your own chat with it: hello {code}")
     hello = wait_for_hello(installation, bot, code)
     installation.values.update(ALLOWED_CHATS=str(hello.chat), OWNERS=str(hello.chat), REPORT_CHAT=str(hello.chat))
-    installation.hello = hello.name
     terminal.done("chat", f"{hello.chat} ({hello.name})")
 
 

@@ -34,8 +34,8 @@ from shared.system.command import translate
 from shared.system.files import write_atomic
 from shared.system.steps import Step, StepRunner
 
-#: Seconds that dispatcher and bot may take to start, and Claude to answer the first message.
-START_SECONDS, ANSWER_SECONDS = 90.0, 90.0
+#: Seconds that dispatcher and bot may take to start.
+START_SECONDS = 90.0
 NIGHT_SECONDS = 4 * 3600.0
 
 
@@ -204,8 +204,6 @@ def _first_night(installation: InitContext) -> str:
     state = status_of(installation)
     if state.get("last_night_run"):
         return "has run before"
-    if installation.hello:
-        _wait_for_answer(installation)
     archive, command = installation.settings().hmem_night_dir / "archive", [str(BINARIES / "hmem-night"), "run"]
     if archive_files(archive):  # of this host before Redis was lost, or a copy that was put there
         command = [str(BINARIES / "hmem"), "restore", str(archive)]
@@ -214,14 +212,6 @@ def _first_night(installation: InitContext) -> str:
             command, "The first night", "hmem-night status shows more.", seconds=NIGHT_SECONDS, **how_ours_run(installation)
         )  # fmt: skip
     return said.strip().splitlines()[-1] if said.strip() else "ended well"
-
-
-def _wait_for_answer(installation: InitContext) -> None:
-    """The first message is being answered: let the night have it. It is no failure if that takes longer."""
-    end = time.monotonic() + ANSWER_SECONDS
-    with installation.terminal.busy("Waiting for the first answer"):
-        while time.monotonic() < end and not status_of(installation).get("turns_waiting"):
-            time.sleep(1.0)
 
 
 def _examine(installation: InitContext) -> int:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from dispatcher.installation.init.context import InitContext
@@ -44,7 +45,7 @@ def prove_token(settings: Settings) -> str:
 
 
 def wait_for_hello(installation: InitContext, bot: str, code: str) -> Hello:
-    """The first message of a private chat that holds this number. It is not confirmed to Telegram, so the bot answers it as soon as it runs."""
+    """The first message of a private chat that holds this number. It is confirmed to Telegram with all before it, so the bot never gets it."""
     with installation.terminal.busy("Waiting for your message"):
 
         async def ask(telegram: Any) -> Hello:
@@ -55,10 +56,11 @@ def wait_for_hello(installation: InitContext, bot: str, code: str) -> Hello:
                 updates = await until_telegram_takes_it(lambda: telegram.updates(None, seconds=5), TRIES)
                 if updates:  # waiting ones come at once, again and again
                     await asyncio.sleep(1.0)
-                if hello := next(
-                    (one for one in map(_hello, updates) if one and one.chat > 0 and code in one.text), None
-                ):
-                    return hello
+                for update in updates:
+                    hello = _hello(update)
+                    if hello and hello.chat > 0 and code in hello.text:
+                        await until_telegram_takes_it(partial(telegram.updates, int(update["update_id"]) + 1, 0), TRIES)
+                        return hello
             raise InstallationIncomplete(
                 f"Nobody wrote to {bot} within {HELLO_SECONDS / 60:.0f} minutes. Run hmem init again, and write to it then."
             )

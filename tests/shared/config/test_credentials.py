@@ -156,7 +156,7 @@ def test_addresses_with_a_password_count_as_secrets() -> None:
 
 def test_doctor_names_secrets_in_the_environment(light: World) -> None:
     def isolation(**more: str) -> str:
-        shown = light.command("hmem", "doctor", check=False, **more).stdout
+        shown = light.command("hmem", "doctor", "--all", check=False, **more).stdout
         return next(line for line in shown.splitlines() if "isolation" in line)
 
     assert "RESULT_HMAC_KEY is in the environment" in isolation()

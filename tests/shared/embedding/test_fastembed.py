@@ -215,10 +215,10 @@ def test_a_night_and_a_day_with_it(world: World, cache: Path) -> None:
         assert best.chunk.text == "my boat"
         assert best.meaning is not None
         assert best.scores["bm25"] == 0, "by meaning alone: no word is the same"
-    done = world.command("hmem", "doctor", check=False)
+    done = world.command("hmem", "doctor", "--all", check=False)
     assert "paraphrase-multilingual-MiniLM-L12-v2 at fastembed (384 dimensions)" in done.stdout
     assert "The embedder fits release" in done.stdout
     shutil.rmtree(cache)
-    gone = world.command("hmem", "doctor", check=False)
+    gone = world.command("hmem", "doctor", "--all", check=False)
     assert "has not been fetched" in gone.stdout
     assert "shared.embedding.fastembed" in gone.stdout

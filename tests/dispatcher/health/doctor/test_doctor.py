@@ -25,13 +25,14 @@ def test_a_sound_installation_has_no_problem_and_stays_as_it_was(host: World, du
 
     before = everything()
     with sign_of_life(durable):
-        done = host.command("hmem", "doctor")
-    weaker = [
-        line for line in done.stdout.splitlines() if line[0] == "!"
-    ]  # here one user runs all, with its secrets in the environment
+        done, folded = host.command("hmem", "doctor", "--all"), host.command("hmem", "doctor")
+    weaker = [line for line in done.stdout.splitlines() if line[0] == "!"]  # its secrets are in the environment here
     assert ["isolation" in line for line in weaker] == [True]
     good = [line for line in done.stdout.splitlines() if line[0] == "✓"]
     assert len(good) == len(doctor.every_check()) - 1, done.stdout
+    assert folded.stdout.splitlines() == [
+        *(line for line in done.stdout.splitlines() if line not in good), f"✓ {len(good)} checks are fine (--all shows them)"
+    ]  # fmt: skip
     assert everything()[1] == before[1]
     changed = {path for path, seen in everything()[0].items() if before[0].get(path) != seen}
     assert changed <= {host.root, host.root / "state"}, "the CLI's own file in HOME, a nameless one in the state's"
