@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A demonstration of the bot's memory: two days of conversation, a real night after each, and questions on the next morning.
+"""A demonstration of the bot's memory: two days of talk, a real night, and what the bot remembers when it is asked on the next morning.
 
-    redis-server, hmem run ─ day 1 ─ hmem-night run ─ day 2 ─ hmem-night run ─ questions, and what the model is given
+    redis-server, hmem run ─ two days ─ hmem-night run ─ questions, and what the model is given for each
 
-Everything is in one temporary directory and uses the built-in defaults: no key, no account, no network. `stand_in_claude.py` replaces
-Claude and prints its input; with --live the real CLI answers the morning's questions.
+Everything is in one temporary directory and uses the built-in defaults: no key, no account, no network. `stand_in_claude.py` takes the place of
+Claude in the talk; with --live the real CLI answers the morning's questions.
 """
 
 from __future__ import annotations
@@ -25,30 +25,22 @@ from typing import Any
 import redis
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from dispatcher.answering.results import APOLOGY
-from dispatcher.prompt.budget import RECALLED_TITLE
+from nightly.pipeline import step_names
 from scripts.demo_host import BIN, SAMPLE, STAND_IN, DemoFailed, Host, Message, tail, temporary_host
 from shared.text.format import one_line, shorten
 from shared.turns.records import RecordRefused
 
-DAYS = 2
-WIDTH = 100
-#: Characters of a recalled turn that are shown.
-SHOWN_CHARACTERS = 110
-#: Hits shown for a question; a hit with the evidence is shown at any rank.
-SHOWN_HITS = 3
+WIDTH = 120
+#: Exchanges of the talk that are shown.
+SHOWN_EXCHANGES = 4
 
 CLAUDE_MISSING = (
     "--live requires the Claude CLI, but there is no `claude` on PATH. "
     "Install it (npm install -g @anthropic-ai/claude-code), run `claude` once to log in, and start the demo again."
-)
-LEGEND = (
-    "Each table shows the hits of `hmem context CHAT TEXT`. words: keyword match; meaning: vector match; both from 0 (the lowest in "
-    "this chat) to 1 (the highest); score: the sum of these and smaller factors, such as the speaker. ✓ marks lines with the evidence. "
-    "No session of the two days is resumed: the model knows only what is injected."
 )
 
 
@@ -62,26 +54,25 @@ def read_sample() -> tuple[list[Message], list[Message]]:
 
 
 class Demo:
-    """The acts, on a console. `claude` is the real CLI for the morning's questions; without it the stand-in answers them too."""
+    """The acts, on a console. `claude` is the real CLI for the morning's questions."""
 
     def __init__(self, host: Host, console: Console, claude: Path | None) -> None:
         self._host, self._console, self._claude = host, console, claude
         self._exchanges, self._questions = read_sample()
-        latest = (datetime.now(UTC) - timedelta(days=DAYS)).replace(hour=0, minute=0, second=0, microsecond=0)
+        latest = (datetime.now(UTC) - timedelta(days=2)).replace(hour=0, minute=0, second=0, microsecond=0)
         # a Friday: "Saturday night" in the talk is then no day before it, whenever the demo runs
         self._first_day = latest - timedelta(days=(latest.weekday() - 4) % 7)
 
     def play(self) -> tuple[int, int]:
-        """(questions whose evidence was injected, questions)."""
-        self._say(f"Real: redis-server, hmem run and hmem-night run, on built-in defaults, in {self._host.directory}.")
-        self._say("Simulated: Claude (a stand-in) and the clock (two days in seconds; turns have the sample's times).")
+        """(questions whose answer was remembered, questions)."""
+        self._say(
+            "A real Redis, bot memory and night in a temporary directory. The talk is a sample, Claude's part is played."
+        )
         self._host.start_redis()
         self._host.start_dispatcher(STAND_IN)
-        for day in range(1, DAYS + 1):
-            self._day(day, [exchange for exchange in self._exchanges if exchange.day == day])
-            self._night(day)
-        found = self._morning()
-        return found, len(self._questions)
+        self._talk()
+        self._night()
+        return self._morning(), len(self._questions)
 
     def _heading(self, text: str) -> None:
         self._console.print()
@@ -90,90 +81,89 @@ class Demo:
     def _say(self, text: str, style: str = "", indent: int = 0) -> None:
         self._console.print(Padding(Text(text, style=style), (0, 0, 0, indent), expand=False))
 
-    def _day(self, day: int, messages: list[Message]) -> None:
-        """Enqueue the whole day (the dispatcher keeps the order within a chat), then wait for the answers."""
-        midnight = self._first_day + timedelta(days=day - 1)
-        self._heading(f"Day {day}, {midnight:%A %Y-%m-%d}: hmem run answers the bot's messages")
-        started = time.monotonic()
+    def _line(self, before: str, text: str, style: str = "", evidence: str = "") -> None:
+        """On one line of the console."""
+        shown = Text(f"  {before}", style="dim").append(
+            excerpt(text, evidence, self._console.width - len(before) - 3), style
+        )
+        shown.highlight_words([evidence] if evidence else [], "bold green")
+        self._console.print(shown, no_wrap=True)
+
+    def _talk(self) -> None:
+        """Enqueue all of it (the dispatcher keeps the order within a chat), then wait for the answers."""
+        self._heading("Friday and Saturday: three chats")
         times = {}
-        for number, message in enumerate(messages, start=1):
-            moment = datetime.combine(midnight, time_of_day.fromisoformat(message.time), UTC)
-            times[f"demo-{day}-{number:02}"] = moment
-            self._host.enqueue(f"demo-{day}-{number:02}", message, moment)
+        for number, message in enumerate(self._exchanges, start=1):
+            day = self._first_day + timedelta(days=message.day - 1)
+            times[f"demo-{number:02}"] = datetime.combine(day, time_of_day.fromisoformat(message.time), UTC)
+            self._host.enqueue(f"demo-{number:02}", message, times[f"demo-{number:02}"])
         with self._console.status("Answering"):
             for task_id, moment in times.items():
                 self._host.collect(task_id)
                 self._host.date_answer(task_id, moment)
-        seconds = time.monotonic() - started
-        for chat_id in dict.fromkeys(message.chat_id for message in messages):
-            self._chat([message for message in messages if message.chat_id == chat_id])
-        self._say(
-            f"{len(messages)} messages answered in {seconds:.1f} s, every signature verified. "
-            f"{self._host.turns_waiting()} turns (messages and answers) are in Redis, waiting for the night.",
-            "dim",
-        )
-
-    def _chat(self, messages: list[Message]) -> None:
-        """A chat's day, with the message that a question in the morning refers to, if there is one."""
         expected = [question.expects for question in self._questions]
-        asked = [m for m in messages if any(words in m.message or words in m.answer for words in expected)]
-        shown = (asked or messages)[0]
-        names = ", ".join(dict.fromkeys(message.name for message in messages))
-        self._say(f"{names} (chat {shown.chat_id}), {len(messages)} messages. One of them:")
-        self._say(f"{shown.time} {shown.name}: {shown.message}", "cyan", 2)
+        asked = [one for one in self._exchanges if any(words in one.message for words in expected)]
+        for one in [self._exchanges[0], *asked][:SHOWN_EXCHANGES]:
+            at = f"{('Fri', 'Sat')[one.day - 1]} {one.time}"
+            self._line(f"{at}  {one.name + ':':6} ", one.message, "cyan")
+            self._line(f"{'':9}  {'bot:':6} ", one.answer)
+        self._say(f"… and {len(times) - SHOWN_EXCHANGES} more messages, each answered.", "dim", 2)
 
-    def _night(self, number: int) -> None:
-        self._heading(f"Night {number}: hmem-night run")
-        with self._console.status("The night runs"):
-            line = self._host.command("hmem-night", "run")
-        self._say(line)
+    def _night(self) -> None:
+        self._heading("The night makes memory of them")
+        columns = (
+            TextColumn("  {task.description}"),
+            BarColumn(40),
+            MofNCompleteColumn(),
+            TextColumn("steps,"),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=self._console) as progress:
+            bar = progress.add_task("hmem-night run", total=len(step_names()))
+            self._host.command(
+                "hmem-night", "run", watch=lambda: progress.update(bar, completed=self._host.steps_done())
+            )
+            progress.update(bar, completed=len(step_names()))
+        chats = json.loads(self._host.command("hmem", "chats", "--json"))["chats"]
+        named = ", ".join(f"{one['released']} with {one['name'].replace(', ', ' + ')}" for one in chats)
+        self._say(f"Remembered: {sum(one['released'] for one in chats)} messages and answers: {named}.", "", 2)
 
     def _morning(self) -> int:
-        """Ask all questions; how many had their evidence injected."""
-        self._heading("Morning: the same people ask questions, and this is what the model is given")
+        """Ask all questions; to how many the answer was remembered."""
+        self._heading("Sunday: new conversations, so the bot knows only what it remembers")
         if self._claude:
             self._host.stop_dispatcher()
             self._host.start_dispatcher(self._claude, own_home=True)
             self._host.wait_until_served()
-            self._say(f"A stand-in answered the two days; from now on Claude answers ({self._claude}).", "bold")
-        else:
-            self._say("Claude is not used: a stand-in prints its input.", "bold")
-        self._say(LEGEND, "dim")
-        return sum([self._question(number, question) for number, question in enumerate(self._questions, start=1)])
+        return sum([self._question(question) for question in self._questions])
 
-    def _question(self, number: int, question: Message) -> bool:
-        """Whether the evidence was in what the model was given."""
-        arguments = ("context", "--json", "--", str(question.chat_id), question.message)
+    def _question(self, question: Message) -> bool:
+        """Whether what answers it is in what the model is given."""
         self._host.end_session(question.chat_id)
-        context = json.loads(self._host.command("hmem", *arguments))
-        result, seconds = self._ask(question)
-        self._console.print()
-        self._say(f"{number}. {question.name} (chat {question.chat_id}): {question.message}", "bold")
-        self._console.print(Padding(hits_table(context, question.expects, self._first_day), (0, 0, 0, 3), expand=False))
-        self._say(sizes(context), "dim", 3)
+        context = json.loads(
+            self._host.command("hmem", "context", "--json", "--", str(question.chat_id), question.message)
+        )
+        self._line(f"{question.name}: ", question.message, "bold cyan")
+        hits = [hit for hit in context["hits"] if question.expects in hit["text"]] or context["hits"][:1]
+        for hit in hits[:1]:
+            at = datetime.fromtimestamp(hit["timestamp"], UTC)
+            mark = "✓" if question.expects in hit["text"] else "✗"
+            self._line(f"  {mark} {at:%a %H:%M} {hit['speaker']}: ", one_line(hit["text"]), evidence=question.expects)
+        rest = f"and {len(context['hits']) - 1} more lines and a summary of this chat: {context['tokens']} of {context['budget']} tokens"
+        self._line("    ", rest, "dim")
         if self._claude:
-            self._claude_says(result, seconds)
-            return question.expects in context["text"]
-        given = result["output"].partition("\n\n")[2]
-        if context["text"] not in given:  # the rules for tags precede it, this request's code follows it
-            self._say("The stand-in was given a different text: see the dispatcher's log (--keep).", "yellow", 3)
-        if number == 1:
-            self._say("The stand-in's full answer, which is the text that Claude would have been given:", "", 3)
-            self._console.print(Padding(in_full(given, question.expects), (0, 0, 0, 3), expand=False))
-        return question.expects in given
+            self._ask(question)
+        return question.expects in context["text"]
 
-    def _ask(self, question: Message) -> tuple[dict[str, Any], float]:
-        """The answer and the seconds it took, in a new session, so that all knowledge comes from memory."""
-        self._host.end_session(question.chat_id)
+    def _ask(self, question: Message) -> None:
+        """Claude's own answer, in a new session."""
         started = time.monotonic()
         with self._console.status("Asking"):
             arguments = ("talk", "--json", "--say", question.message, "--", str(question.chat_id))
             output = self._host.command("hmem", *arguments, check=False)
         if not output:
             raise DemoFailed(f"hmem talk printed no answer. Its log ends:\n{tail(self._host.log('hmem'))}")
-        return json.loads(output), time.monotonic() - started
-
-    def _claude_says(self, result: dict[str, Any], seconds: float) -> None:
+        result: dict[str, Any] = json.loads(output)
         before = APOLOGY.partition("{reason}")[0]
         if result["output"].startswith(before):
             reason = result["output"].removeprefix(before)
@@ -181,65 +171,16 @@ class Demo:
                 f"Claude did not answer: {reason} Try `claude -p hello`; if it requires a login, run `claude`."
             )
         cost = (result["usage"] or {}).get("cost_usd")
-        self._say(f"Claude, in {seconds:.1f} s" + (f" for ${cost:.4f}:" if cost else ":"), "dim", 3)
-        self._say(result["output"], "cyan", 3)
+        self._say(f"Claude, in {time.monotonic() - started:.1f} s" + (f" for ${cost:.4f}:" if cost else ":"), "dim", 4)
+        self._say(result["output"], "", 4)
 
 
-def hits_table(context: dict[str, Any], expects: str, first_day: datetime) -> Table:
-    """The best hits with their scores, and every other place with the evidence."""
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
-    for name, right in (("", False), ("", True), ("score", True), ("words", True), ("meaning", True), ("time", False)):
-        table.add_column(name, justify="right" if right else "left", no_wrap=True)
-    table.add_column("")
-    for rank, hit in enumerate(context["hits"], start=1):
-        holds = expects in hit["text"]
-        if rank <= SHOWN_HITS or holds:
-            scores = [score_text(value) for value in (hit["score"], hit["scores"]["words"], hit["scores"]["meaning"])]
-            text = Text(f"{hit['speaker']}: ").append(excerpt(one_line(hit["text"]), expects if holds else ""))
-            at = datetime.fromtimestamp(hit["timestamp"], UTC)
-            when = f"day {(at - first_day).days + 1} {at:%H:%M}"
-            table.add_row("✓" if holds else "", str(rank), *scores, when, text, style="" if holds else "dim")
-    if expects in context["text"].partition(RECALLED_TITLE)[0]:
-        table.add_row("✓", "", "", "", "", "summary", Text("also in the chat's summary"))
-    if expects not in context["text"]:
-        table.add_row("✗", "", "", "", "", "", Text(f"nothing that is injected contains “{expects}”", style="bold red"))
-    return table
-
-
-def score_text(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
-def excerpt(text: str, expects: str) -> Text:
-    """The part of a text with the evidence, which is highlighted; without evidence its beginning."""
-    at = text.find(expects) if expects else 0
-    start = max(0, at - (SHOWN_CHARACTERS - len(expects)) // 2) if at + len(expects) > SHOWN_CHARACTERS else 0
-    start = text.find(" ", start) + 1 if start else 0
-    shown = Text(("…" if start else "") + shorten(text[start:], SHOWN_CHARACTERS))
-    if expects:
-        shown.highlight_words([expects], "bold green")
-    return shown
-
-
-def sizes(context: dict[str, Any]) -> str:
-    parts = {part["name"]: part["tokens"] for part in context["parts"]}
-    text = (
-        f"Injected: {context['tokens']} of {context['budget']} tokens: {parts.get('summary', 0)} for the chat's summary, "
-        f"{parts.get('recalled', 0)} for {len(context['hits'])} recalled lines, the rest for headings; "
-        f"{len(context['cut'])} hits with lower scores did not fit. Found in {context['ms']:.0f} ms."
-    )
-    return " ".join([text, *(f"Left out: {reason}." for reason in context["degraded"])])
-
-
-def in_full(text: str, expects: str) -> Table:
-    """Every line of a text after a bar, or after a tick if it has the evidence."""
-    table = Table.grid(padding=(0, 1, 0, 0))
-    for line in text.splitlines():
-        holds = expects in line
-        shown = Text(line)
-        shown.highlight_words([expects], "bold green")
-        table.add_row("✓" if holds else "│", shown)
-    return table
+def excerpt(text: str, evidence: str, width: int) -> str:
+    """As much of a text as fits: the part around the evidence, or its beginning."""
+    text = one_line(text)
+    end = text.find(evidence) + len(evidence)
+    start = text.find(" ", max(0, end - width + 2)) + 1 if evidence and end > width - 1 else 0
+    return ("…" if start else "") + shorten(text[start:], width - bool(start))
 
 
 def demonstrate(console: Console, claude: Path | None, *, keep: bool, web: bool) -> int:
@@ -258,15 +199,15 @@ def demonstrate(console: Console, claude: Path | None, *, keep: bool, web: bool)
             f"HMEM_STATE_DIR={host.directory}/state",
             str(BIN / "hmem"),
         ]
-        console.print(Text(f"  env {shlex.join(where)} search 4471 dentist"), soft_wrap=True)
-    line = f"The evidence was injected for {found} of {questions} questions, in {time.monotonic() - started:.0f} s."
-    console.print(Text(f"{line} Next step: docs/install.md.", style="bold green" if found == questions else "bold red"))
+        console.print(Text(f"  env {shlex.join(where)} search Noor dentist"), soft_wrap=True)
+    line = f"The answer was remembered for {found} of {questions} questions, in {time.monotonic() - started:.0f} s."
+    console.print(Text(f"{line} Next: docs/install.md", style="bold green" if found == questions else "bold red"))
     return 0 if found == questions else 1
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        description="Two days of conversation, two nights, and what the bot remembers on the next morning."
+        description="Two days of talk, a night, and what the bot remembers on the next morning."
     )
     parser.add_argument(
         "--live", action="store_true", help="let the installed Claude CLI answer the morning's questions"

@@ -42,6 +42,7 @@ ANSWER_SECONDS = 60.0
 COMMAND_SECONDS = 300.0
 STOP_SECONDS = 3.0
 POLL_SECONDS = 0.02
+WATCH_SECONDS = 0.2
 
 
 class DemoFailed(Exception):
@@ -171,16 +172,23 @@ class Host:
             "CLAUDE_STAND_IN_SAMPLE": str(SAMPLE),
         }
 
-    def command(self, name: str, *arguments: str, check: bool = True) -> str:
-        """Standard output of `hmem …` or `hmem-night …`; its standard error goes to a log. `check`: it must end with 0."""
+    def command(self, name: str, *arguments: str, check: bool = True, watch: Callable[[], None] | None = None) -> str:
+        """Standard output of `hmem …` or `hmem-night …`; its standard error goes to a log. `check`: it must end with 0. `watch` is called while it
+        runs."""
+        deadline = time.monotonic() + COMMAND_SECONDS
         process = self._spawn(
             name, [str(self._programs / name), *arguments], self._environment(), stdout=subprocess.PIPE
         )
         try:
-            output, _ = process.communicate(timeout=COMMAND_SECONDS)
-        except subprocess.TimeoutExpired as error:
-            process.kill()
-            raise DemoFailed(f"{name} {arguments[0]} did not end within {COMMAND_SECONDS:g} s.") from error
+            while True:
+                with suppress(subprocess.TimeoutExpired):
+                    output, _ = process.communicate(timeout=WATCH_SECONDS)
+                    break
+                if time.monotonic() > deadline:
+                    process.kill()
+                    raise DemoFailed(f"{name} {arguments[0]} did not end within {COMMAND_SECONDS:g} s.")
+                if watch:
+                    watch()
         except KeyboardInterrupt:
             process.communicate(timeout=COMMAND_SECONDS)  # killing a night would leave its children running
             raise
@@ -223,8 +231,9 @@ class Host:
         """What the bot does at /new."""
         self._client.delete(*(key(str(chat_id)) for key in (keys.session, keys.history, keys.size)))
 
-    def turns_waiting(self) -> int:
-        return sum(1 for _ in self._client.scan_iter(match=f"{keys.MEMORY_PREFIX}*", count=1000))
+    def steps_done(self) -> int:
+        """How many steps of the first night are done."""
+        return sum(path.is_dir() and path.suffix != ".tmp" for path in self.directory.glob("night/nights/1/*"))
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
