@@ -11,7 +11,7 @@ from dispatcher.cli.arguments import Batch, Chat, Json, connect, given_chat, pri
 from dispatcher.memory.day.open_memory import open_memory
 from dispatcher.prompt.preview import preview
 from shared.errors import InvalidInput
-from shared.system.command import application, print_json, start
+from shared.system.command import ChatCommand, application, print_json, start
 from shared.turns.records import loads_object
 from shared.wire import keys
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 app = application()
 
 
-@app.command(context_settings={"ignore_unknown_options": True})
+@app.command(cls=ChatCommand)
 def context(
     chat: Chat = "",
     text: Annotated[

@@ -26,7 +26,7 @@ REASON, TEXT = 80, 60
 
 @app.command()
 def dead(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Ids, or the beginnings of ids.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids, or the beginnings of ids.")] = None,
     retry: Annotated[
         bool,
         typer.Option(

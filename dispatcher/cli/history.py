@@ -10,7 +10,7 @@ import typer
 
 from dispatcher.cli.arguments import Chat, Json, When, given_times, say_notes, sides, start_for
 from shared.release.manifest import no_release
-from shared.system.command import application, print_json, start
+from shared.system.command import ChatCommand, application, print_json, start
 from shared.text.format import counted, time_text
 from shared.turns.origin_words import labels_of, replying
 from shared.wire.values import shown
@@ -30,7 +30,7 @@ REPLIED = 160
 app = application()
 
 
-@app.command(context_settings={"ignore_unknown_options": True})
+@app.command(cls=ChatCommand)
 def history(
     chat: Chat = "",
     since: When = None,

@@ -23,7 +23,7 @@ from shared.config.settings import Settings
 from shared.config.values import is_person
 from shared.errors import HmemError, InvalidInput, SettingsError
 from shared.hooks import features
-from shared.system.command import application, print_json
+from shared.system.command import ChatCommand, application, print_json
 from shared.text.format import one_line, shorten
 from shared.turns.message_origin import is_group
 from shared.turns.records import RecordRefused
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 app = application("The typed memories of a chat: facts, goals, preferences.")
 
-#: A chat id may begin with a dash.
-DASHES = {"ignore_unknown_options": True}
 #: Names under which imported lists give the time of creation; `created_at` is the one that the bot Relay uses.
 CREATED = ("created", "created_at", "timestamp")
 #: Facts of a file that are embedded and stored in one batch, and how many of the unreadable lines are named.
@@ -53,7 +51,7 @@ class Kind(StrEnum):
 Which = Annotated[str, typer.Argument(help="Its number, as hmem memory list shows it, or some of its words.")]
 
 
-@app.command("list", context_settings=DASHES)
+@app.command("list", cls=ChatCommand)
 def list_(chat: Chat = "", json: Json = False) -> None:
     """What /memory shows: facts, goals with their deadlines, preferences, completed goals."""
     settings, chat_id = start_for(chat)
@@ -66,7 +64,7 @@ def list_(chat: Chat = "", json: Json = False) -> None:
             typer.echo(day.requests.listing(chat_id, time.time()))
 
 
-@app.command(context_settings=DASHES)
+@app.command(cls=ChatCommand)
 def add(
     chat: Chat,
     text: Annotated[str, typer.Argument(help="What to store.")],
@@ -99,7 +97,7 @@ def add(
         typer.echo(outcome.say)
 
 
-@app.command(context_settings=DASHES)
+@app.command(cls=ChatCommand)
 def correct(
     chat: Chat, which: Which, text: Annotated[str, typer.Argument(help="What is right.")], json: Json = False
 ) -> None:
@@ -113,7 +111,7 @@ def correct(
     _report(memory, outcome.say, [], json=json)
 
 
-@app.command(context_settings=DASHES)
+@app.command(cls=ChatCommand)
 def done(chat: Chat, which: Which, json: Json = False) -> None:
     """Mark a goal as completed."""
     settings, chat_id = start_for(chat)
@@ -123,7 +121,7 @@ def done(chat: Chat, which: Which, json: Json = False) -> None:
     _report(memory, outcome.say, [], json=json)
 
 
-@app.command(context_settings=DASHES)
+@app.command(cls=ChatCommand)
 def forget(chat: Chat, which: Which, json: Json = False) -> None:
     """Forget a memory and the turns that it came from: they are no longer recalled, and the next night removes them.
 
@@ -138,7 +136,7 @@ def forget(chat: Chat, which: Which, json: Json = False) -> None:
     _report(memory, outcome.say, list(outcome.forgotten), json=json)
 
 
-@app.command("import", context_settings=DASHES)
+@app.command("import", cls=ChatCommand)
 def import_(
     chat: Chat,
     file: Annotated[Path, typer.Argument(help="JSONL: texts, or objects with fact, text or content.")],
@@ -234,7 +232,9 @@ def _facts(file: Path, settings: Settings) -> tuple[list[Imported], list[tuple[i
     try:
         lines = file.read_bytes().splitlines()
     except OSError as error:
-        raise InvalidInput(f"The file cannot be read: {error}. Give a JSONL file with one fact per line.") from error
+        raise InvalidInput(
+            f"{file} cannot be read: {error.strerror}. Give a JSONL file with one fact per line."
+        ) from error
     found: list[Imported] = []
     refused: list[tuple[int, str]] = []
     for number, line in enumerate(lines, start=1):
@@ -350,4 +350,4 @@ def opened_day(settings: Settings, *, vectors: bool = False) -> Iterator[DayMemo
 
 for _entry in features().ask(memory_commands):
     for _one in _entry:
-        app.command(_one.name, context_settings=DASHES)(getattr(import_module(_one.module), _one.name))
+        app.command(_one.name, cls=ChatCommand)(getattr(import_module(_one.module), _one.name))

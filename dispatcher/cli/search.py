@@ -29,7 +29,7 @@ from dispatcher.prompt.context import hit_json
 from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.search.types import Query
-from shared.system.command import application, print_json, start
+from shared.system.command import ChatCommand, application, print_json, start
 from shared.text.format import one_line, shorten, time_text
 from shared.text.times import given_moment
 from shared.turns.origin_words import replying
@@ -46,7 +46,7 @@ def find(settings: Settings, query: Query) -> SearchResult:
         return search_memory(memory, settings, query)
 
 
-@app.command(context_settings={"ignore_unknown_options": True})
+@app.command(cls=ChatCommand)
 def search(
     chat: Chat = "",
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")] = "",

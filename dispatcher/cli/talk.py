@@ -9,7 +9,7 @@ import typer
 
 from dispatcher.cli.arguments import Json, start_for
 from shared.errors import AnswerFailed, InvalidInput
-from shared.system.command import application, print_json
+from shared.system.command import ChatCommand, application, print_json
 
 app = application()
 
@@ -17,7 +17,7 @@ app = application()
 CHAT = "console"
 
 
-@app.command(context_settings={"ignore_unknown_options": True})
+@app.command(cls=ChatCommand)
 def talk(
     chat: Annotated[
         str,

@@ -86,6 +86,25 @@ class CommandGroup(TyperGroup):
         return command
 
 
+class ChatCommand(TyperCommand):
+    """A command with a chat's id, which may be a negative number; it refuses any other word with a dash unless it is an option."""
+
+    ignore_unknown_options = True
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        options: dict[str, Any] = {name: one for one in self.get_params(ctx) for name in one.opts}
+        words = iter(args)
+        for word in words:
+            name = word.partition("=")[0] if word.startswith("--") else word[:2]
+            if word == "--":
+                break
+            if name not in options and name.startswith("-") and not (name + "0")[1].isdigit():
+                ctx.fail(f"No such option: {name}")
+            if word in options and not getattr(options[word], "is_flag", True):
+                next(words, None)  # its value
+        return super().parse_args(ctx, args)
+
+
 def application(help: str | None = None) -> typer.Typer:  # noqa: A002 - the library's word
     """What a module registers its commands with. A bug ends in Python's own traceback, which shows no values of variables."""
     return typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=help)

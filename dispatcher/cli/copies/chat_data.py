@@ -14,7 +14,7 @@ import typer
 from dispatcher.cli.arguments import Chat, Json, connect, given_chat, start_for
 from shared.config.settings import Settings
 from shared.errors import ForgetIncomplete, InvalidInput, SettingsError
-from shared.system.command import application, print_json, start
+from shared.system.command import ChatCommand, application, print_json, start
 from shared.system.files import safe_name
 from shared.text.times import given_moment
 
@@ -28,7 +28,7 @@ app = application()
 NOTHING_DONE = "Nothing was changed. Run it again with --yes."
 
 
-@app.command(context_settings={"ignore_unknown_options": True})
+@app.command(cls=ChatCommand)
 def export(
     chat: Chat = "",
     out: Annotated[

@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from dispatcher.cli.arguments import given_id
-from shared.system.command import application, start
+from shared.system.command import ChatCommand, application, start
 
 app = application()
 
 
-@app.command(context_settings={"ignore_unknown_options": True})
+@app.command(cls=ChatCommand)
 def mcp(
     chat: Annotated[
         str,

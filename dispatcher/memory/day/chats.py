@@ -96,9 +96,9 @@ def named_chat(memory: OpenedMemory, given: str) -> str | None:
 
 def those_known(memory: OpenedMemory) -> str:
     """A sentence that names the chats, or some of them."""
-    chats, _ = named_chats(memory)
+    chats, notes = named_chats(memory)
     if not chats:
-        return "Nothing is stored of any chat yet."
+        return " ".join(["Nothing is stored of any chat yet.", *notes])
     some = ", ".join(f"{one.chat_id} ({one.name})" if one.name else one.chat_id for one in chats[:NAMED])
     return (
         f"The chats are {some}."

@@ -44,6 +44,8 @@ def test_a_chat_may_be_named_and_a_missing_one_is_said_to_be_missing(talked: Wor
     assert answer(talked, "memory", "add", "Nor", "x")[1].startswith("There is no chat Nor. The chats are ")
     for command in ("search hello", "context hello", "history", "memory list", "export"):
         assert answer(talked, *command.split())[1].startswith("CHAT is missing. The chats are "), command
+    assert "No such option: --limit" in answer(talked, "search", "-100", "-k3", "hello", "--limit", "3")[1]
+    assert answer(talked, "search", "-k", "3", "-100", "hello")[0] == 0
     assert answer(talked, "search", "Noor")[1].endswith("QUERY is missing. Write what you want to ask.\n")
 
 
