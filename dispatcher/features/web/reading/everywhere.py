@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dispatcher.features.web.reading.chats import ChatLine
+from dispatcher.memory.day.chats import ChatLine
 from dispatcher.memory.day.open_memory import OpenedMemory
 from dispatcher.memory.day.search import find_in
 from dispatcher.memory.typed.search import MemoryHit
