@@ -16,10 +16,9 @@ from typing import Any
 from shared.config.ownership import OURS
 from shared.config.settings import Settings
 from shared.delivery.receiver import ReaderDied, run_trial
-from shared.errors import HmemError, InvalidInput, ReleaseRefused
+from shared.errors import InvalidInput, ReleaseRefused
 from shared.release import retention
 from shared.release.manifest import RELEASES, Manifest, current_release, read_manifest, release_dir, verify
-from shared.release.objects import Objects
 from shared.release.retention import read_pin, reading, release_runs, remove_pin, write_pin
 from shared.system.files import locked_dir, own_root, switch_link
 from shared.vectors.on_server import follow
@@ -73,17 +72,9 @@ def _size(release: Path) -> int:
 
 
 def verify_release(release: Path) -> Manifest:
-    """Hash every file of a release, which is not pruned meanwhile; ReleaseRefused names the first that differs.
-
-    What is damaged is removed from the objects, if this user may do so, so that the next night sends it again.
-    """
+    """Hash every file of a release, which is not pruned meanwhile; ReleaseRefused names the first that differs."""
     with reading(release):
-        try:
-            return verify(release)
-        except ReleaseRefused:
-            with suppress(HmemError, OSError), locked_dir(release.parent.parent):
-                Objects(release.parent.parent).compare(read_manifest(release))
-            raise
+        return verify(release)
 
 
 def chosen(memory_dir: Path, run: int | None, *, every: bool = False) -> list[Path]:

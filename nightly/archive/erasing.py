@@ -6,7 +6,7 @@ only on the first one and on what is erased from it, so copies that were erased 
 segments are done; the next run does the rest, and repeating it changes nothing.
 
 For a new tombstone all segments are read. The catalog, which has no words, is made anew when it is opened next. Before the words are removed from
-the archive, cached vectors and damaged copies are removed. The indexes of the last night go when those of this night are published, which are made
+the archive, cached vectors and damaged imports are removed. The indexes of the last night go when those of this night are published, which are made
 from what is left of them.
 """
 
@@ -25,7 +25,7 @@ import orjson
 
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.chat_chunks import ChatReader
-from nightly.archive.segments import DAMAGED, RawRecord, Segment, WrittenText, event_of, readable_turn, write_segment
+from nightly.archive.segments import RawRecord, Segment, WrittenText, event_of, readable_turn, write_segment
 from nightly.index.previous import LAST
 from nightly.night.failure import reason_of
 from nightly.night.folder import CACHE, Night, imports_dir
@@ -148,7 +148,8 @@ def apply(night: Night, archive: Catalog) -> dict[str, Any]:
     remove_tree(night.archive_dir / STAGE)
     tombstones = [tombstone.tombstone_id for tombstone in eraser.tombstones]  # sorted
     needles, segments = night.settings.hmem_night_dir / NEEDLES, archive.segments
-    damaged = _remove_damaged(night, segments)
+    for unreadable in imports_dir(night.settings).glob("*.bad"):  # imports that failed their hash check
+        unreadable.unlink()
     found = _find(night, _to_read(night, segments, tombstones), eraser)
     crash_point("erase:vectors-forgotten")
     if found.texts:  # needed to scan for what a killed night has already erased
@@ -164,7 +165,6 @@ def apply(night: Night, archive: Catalog) -> dict[str, Any]:
         "records": kinds.total() - kinds["text"],
         "texts": kinds["text"],
         "vectors": found.vectors,
-        "damaged_copies": damaged,
     }
     if left := _left_needles(needles):
         counts["scan"] = _scan(night, left, skip=[night.folder, needles, night.settings.hmem_night_dir / LAST])
@@ -295,13 +295,3 @@ def _embedded(turn: Turn) -> list[str]:
     except Exception as error:  # noqa: BLE001 - it must stop neither the night nor the forgetting: its words are erased with its line
         reason_of(error)
         return []
-
-
-def _remove_damaged(night: Night, segments: dict[str, str]) -> int:
-    """Remove unreadable files that were kept: damaged copies of files that are intact now, imports that failed their hash check."""
-    folder = night.archive_dir / DAMAGED
-    found = [path for path in folder.iterdir() if path.stem in segments] if folder.is_dir() else []
-    found += imports_dir(night.settings).glob("*.bad")
-    for path in found:
-        path.unlink()
-    return len(found)

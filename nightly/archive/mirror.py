@@ -2,7 +2,7 @@
 
 Files of the archive never change, and a night never damages the mirror: it adds what is missing there, and overwrites and deletes nothing.
 Then it verifies the mirror by reading all bytes on both sides (rsync --checksum, writing nothing). A file that differs is damaged on one
-side: the night stops and names it. Only `hmem-night verify --repair` replaces anything, and keeps what it replaces.
+side: the night stops and names it. Only `hmem-night verify --repair` replaces anything, by a copy that is whole.
 
 One exception: what was permanently erased here is erased there too. A file of the mirror is replaced, and not kept, if it is intact and
 is the version of ours from before something was erased from it.
@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nightly.archive.segments import erased_since, header_of
+from nightly.archive.segments import erased_since
 from nightly.night.folder import FETCHED
 from shared.config.settings import Settings
 from shared.config.values import names_a_host
@@ -33,8 +33,6 @@ SILENCE_SECONDS = 900
 
 #: Only files of the archive: no temporary files, nothing that the owner keeps next to them.
 _ALL = ("--include=/seg-[0-9]*.jsonl", "--include=/texts-[0-9]*.jsonl", "--exclude=*")
-#: Damaged files that `replace` kept.
-_KEPT_DAMAGED = ("--include=/seg-[0-9]*.jsonl.damaged-*", "--include=/texts-[0-9]*.jsonl.damaged-*", "--exclude=*")
 #: Files that rsync leaves when it is killed.
 _LEFT_OVER = re.compile(r"\.(?:(?:seg|texts)-[0-9.]+\.jsonl|[A-Za-z0-9_-]{1,100}\.[0-9a-f]{64})\.[A-Za-z0-9]{6}\Z")
 
@@ -82,12 +80,8 @@ class Mirror:
         self._sweep({"", *(name.rpartition("/")[0] for name in names)})
         self._send(archive_dir, names, "--ignore-existing")
 
-    def replace(self, archive_dir: Path, names: Collection[str], suffix: str) -> None:
-        """Copy these files there and replace ones with other bytes, which are kept next to them under `suffix`."""
-        self._send(archive_dir, names, "--checksum", "--backup", f"--suffix={suffix}")
-
     def supersede(self, archive_dir: Path, names: Collection[str]) -> None:
-        """Copy these files there and replace ones with other bytes, which are not kept."""
+        """Copy these files there and replace ones with other bytes."""
         self._send(archive_dir, names, "--checksum")
 
     def truncate(self, names: Collection[str]) -> None:
@@ -179,10 +173,6 @@ def bring_up_to_date(mirror: Mirror, archive_dir: Path) -> int:
         mirror.supersede(archive_dir, [CAPTURE])
     names = [name for _, name in archive_files(archive_dir)]
     found = mirror.compare(archive_dir, names)
-    if any("original" in header_of(archive_dir / name) for name in names):
-        mirror.truncate(
-            [name for name, size in mirror.sizes(*_KEPT_DAMAGED).items() if size]
-        )  # their contents are unknown
     if found.different and (outdated := _from_before_erasing(mirror, archive_dir, found.different)):
         mirror.supersede(archive_dir, outdated)
         found = mirror.compare(archive_dir, names)

@@ -39,8 +39,6 @@ from shared.turns.records import RecordRefused, Tombstone, Turn, chat_id_of, dum
 Record = dict[str, Any]
 
 FORMAT = 2
-#: Directory of the archive for damaged copies that were kept.
-DAMAGED = "damaged"
 
 RESTORE = "Restore it from a copy; with ARCHIVE_MIRROR set, hmem-night verify --repair does that."
 

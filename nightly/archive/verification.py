@@ -1,256 +1,250 @@
-"""`hmem-night verify`: hash the archive again and compare it with what earlier nights recorded, and with the mirror. `--repair` repairs.
+"""`hmem-night verify`: read the archive again, and compare it with what earlier nights recorded, and with the mirror. `--repair` repairs.
 
-A file is intact if it matches the hash in its last line. It is missing or changed if an earlier night recorded it, or recorded it with
-another hash. Repair uses only intact copies: the intact one, here or in the mirror, replaces the other, and the replaced file is kept.
-Two intact copies that differ are two histories: then nothing is touched, and the owner must decide.
+A segment is intact if it matches the hash in its last line, a file of a message if it is what its name says. A segment is missing or changed if an
+earlier night recorded it, or recorded it with another hash. A turn that says it has a file which is nowhere lacks it, unless a night has reported
+that it never had it; a file of no turn is one too many, and that of a forgotten turn (an old copy brought it back) is removed by --repair.
+
+Repair uses only intact copies: the intact one, here or in the mirror, takes the place of the other. Two intact segments that differ are two
+histories: then nothing is touched, and the owner must decide.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nightly.archive.catalog import recomputed
-from nightly.archive.media.verification import NAMED, MediaVerifier, few_names
+from nightly.archive.catalog import Catalog, recomputed
+from nightly.archive.chat_chunks import ChatReader
+from nightly.archive.media.flushing import erase, sizes
+from nightly.archive.media.places import has_turn, is_forgotten, is_intact, is_there, kept_paths, listed
 from nightly.archive.mirror import Mirror, open_mirror
-from nightly.archive.segments import DAMAGED, Segment, erased_since
+from nightly.archive.segments import RESTORE, Segment, erased_since
 from nightly.night.folder import REPAIRING, night_runs, step_result
 from nightly.night.lease import night_lock
 from nightly.night.progress import Reporter
 from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, MirrorFailed, SettingsError
-from shared.system.archive_folder import archive_files
-from shared.system.files import copy_atomic, fresh_dir, fsync_dir, make_dir, remove_tree
+from shared.system.archive_folder import archive_files, run_of
+from shared.system.files import copy_atomic, fresh_dir, make_dir, remove_tree
+
+#: Files named in one message.
+NAMED = 5
 
 
 @dataclass
 class SoundFiles:
-    """Intact files of an archive: name -> sha256, and of those from which something was erased, name -> sha256 of the first file."""
+    """Files of a directory: the intact ones, and why each of the others is not as it should be."""
 
-    segments: dict[str, str] = field(default_factory=dict)
-    originals: dict[str, str] = field(default_factory=dict)
-
-    def add(self, path: Path) -> None:
-        """ArchiveDamaged if the file is not intact."""
-        segment = Segment(path)
-        for _ in segment:
-            pass
-        self.segments[path.name] = segment.sha256
-        if segment.original:
-            self.originals[path.name] = segment.original
+    intact: dict[str, Segment] = field(default_factory=dict)
+    wrong: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
-class ArchiveFindings:
-    """The archive of this host: what is intact, and for each damaged, missing or changed file the message that says why."""
+class MediaFindings:
+    """Paths of files of messages. `wrong`: why it is not there as it should be; `lost`: the same, and a night has reported it; `extra`: intact, of no
+    turn."""
 
-    archive: SoundFiles = field(default_factory=SoundFiles)
-    known: dict[str, str] = field(default_factory=dict)  # name -> hash that an earlier night recorded
-    damaged: dict[str, str] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)
-    changed: dict[str, str] = field(default_factory=dict)  # intact, but not what an earlier night recorded
-    originals: dict[str, str] = field(
-        default_factory=dict
-    )  # name -> hash before something was erased, as a night recorded it
-
-    def is_known(self, archive: SoundFiles, name: str) -> bool:
-        """Whether an intact file is what a night recorded, or differs from that only by what was erased."""
-        now = archive.segments.get(name)
-        if now is None or name not in self.known or now == self.known[name]:
-            return now is not None
-        return bool({now, archive.originals.get(name)} & {self.known[name], self.originals.get(name)} - {None})
-
-    @property
-    def sentences(self) -> list[str]:
-        return [*self.damaged.values(), *self.missing.values(), *self.changed.values()]
+    intact: list[str] = field(default_factory=list)
+    wrong: dict[str, str] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
+    extra: list[str] = field(default_factory=list)
 
 
 def verify(settings: Settings, report: Reporter) -> dict[str, Any]:
     """Counts of an intact archive (and mirror); ArchiveDamaged or MirrorFailed names the files that are not intact."""
-    findings, mirror = _inspect(settings, report), open_mirror(settings)
-    if sentences := findings.sentences:
-        raise ArchiveDamaged("\n".join(_few(sentences)))
-    with recomputed(settings, report) as made:
-        counts = {"segments": len(findings.archive.segments), **made.counts}
-        mirrored = {"mirrored": _verify_mirror(mirror, settings)} if mirror else {}
-        return counts | mirrored | MediaVerifier(settings, made, mirror, report).verify()
-
-
-def _inspect(settings: Settings, report: Reporter) -> ArchiveFindings:
-    directory, found = _archive_dir(settings), ArchiveFindings()
-    found.archive = _sound_files(directory, report, lambda name, error: found.damaged.update({name: str(error)}))
-    found.known, found.originals = _seen_before(settings)
-    for name in found.known:
-        if name in found.damaged or found.is_known(found.archive, name):
-            continue
-        changed = name in found.archive.segments
-        kind, what = (found.changed, "has changed since") if changed else (found.missing, "is missing:")
-        kind[name] = f"Archive segment {name} {what} an earlier night recorded it. Restore it from a copy."
-    return found
-
-
-def _seen_before(settings: Settings) -> tuple[dict[str, str], dict[str, str]]:
-    """What each night recorded of the archive, and the earlier hashes of rewritten files: a missing file leaves no other trace."""
-    seen: dict[str, str] = {}
-    originals: dict[str, str] = {}
-    for run in night_runs(settings):
-        archived, summarised = (step_result(settings, run, step) or {} for step in ("archive", "summarise"))
-        seen |= archived.get("segments", {}) | summarised.get("texts", {})
-        originals |= archived.get("originals", {})
-    return seen, originals
-
-
-def _verify_mirror(mirror: Mirror, settings: Settings) -> int:
-    directory = _archive_dir(settings)
-    lost = sorted(mirror.names() - {name for _, name in archive_files(directory)})
-    if lost:
-        raise ArchiveDamaged(
-            f"The mirror has files that are missing here: {few_names(lost)}. hmem-night verify --repair restores them."
-        )
-    found = mirror.compare(directory, [name for _, name in archive_files(directory)])
-    if found.different:
-        raise MirrorFailed(
-            f"The copies in the mirror {mirror.place} differ: {few_names(found.different)}. hmem-night verify --repair repairs the damaged ones."
-        )
-    if found.missing:
-        raise MirrorFailed(
-            f"The mirror {mirror.place} lacks {few_names(found.missing)}. The next night copies them; so does hmem-night verify --repair."
-        )
-    return len(found.same)
+    return _Archive(settings, report).verify()
 
 
 def repair(settings: Settings, report: Reporter) -> dict[str, Any]:
     """Repair archive and mirror from each other, reporting each change, then verify both; the counts, and what was done."""
-    mirror = open_mirror(settings)
-    if mirror is None:
+    archive = _Archive(settings, report)
+    if archive.mirror is None:
         raise SettingsError(
             "There is nothing to repair from: ARCHIVE_MIRROR is not set. Set it, or restore the segments that hmem-night verify names."
         )
     with night_lock(settings):  # needs no Redis: the archive may be all that is left
-        fetched = fresh_dir(settings.hmem_night_dir / REPAIRING)
+        fetched = settings.hmem_night_dir / REPAIRING
         try:
-            done = _Repair(settings, mirror, fetched, report).both()
+            done = archive.repair_segments(archive.mirror, fresh_dir(fetched))
             with recomputed(settings, report) as made:
-                media = MediaVerifier(settings, made, mirror, report).repair(fresh_dir(fetched))
-                done += [f"{path}: {what}" for path, what in media.items()]
+                done |= archive.repair_media(archive.mirror, made, fresh_dir(fetched))
         finally:
             remove_tree(fetched)
-    return verify(settings, report) | {"repaired": done}
+    return archive.verify() | {"repaired": [f"{path}: {what}" for path, what in done.items()]}
 
 
-class _Repair:
-    """Of an archive and its mirror, from each other. `fetched`: an empty folder for files of the mirror."""
+class _Archive:
+    """The archive of this host."""
 
-    def __init__(self, settings: Settings, mirror: Mirror, fetched: Path, report: Reporter) -> None:
-        self._directory, self._mirror = make_dir(_archive_dir(settings)), mirror
-        self._fetched, self._report = fetched, report
-        self._findings, self._there = _inspect(settings, report), SoundFiles()
+    def __init__(self, settings: Settings, report: Reporter) -> None:
+        self._settings, self._report, self.mirror = settings, report, open_mirror(settings)
+        self._directory = settings.hmem_night_dir / "archive"
 
-    def both(self) -> list[str]:
-        """What was done; ArchiveDamaged, once everything else is repaired, if a file has no intact copy left."""
-        findings, there = self._findings, self._mirror.names()
-        compared = self._mirror.compare(self._directory, list(findings.archive.segments))
-        wanted = {*findings.damaged, *findings.missing, *(there - set(findings.archive.segments))}
-        self._mirror.fetch(sorted((wanted | {*compared.different}) & there), self._fetched)
-        self._there = _sound_files(
-            self._fetched,
-            self._report,
-            lambda name, error: self._report.say(f"  {name} in the mirror is damaged: {error.__cause__ or error}"),
+    def verify(self) -> dict[str, Any]:
+        segments = self._segments(self._seen_before())
+        _refuse(segments.wrong)
+        with recomputed(self._settings, self._report) as made:
+            counts = {"segments": len(segments.intact), **made.counts}
+            if self.mirror:
+                counts["mirrored"] = _verify_mirror(self.mirror, self._directory, segments.intact, self.mirror.names())
+            media = self._media(made)
+        extra = dict.fromkeys(
+            media.extra,
+            "of no turn in the archive, so it was forgotten, or never belonged there. hmem-night verify --repair removes what was forgotten; "
+            "remove others by hand.",
         )
-        erased = self._follow_erasing(compared.different)
-        different = [name for name in compared.different if name not in erased]
-        self._refuse_two_histories(different)
-        done = {**erased, **self._repair_here(), **self._repair_mirror(compared.missing, different)}
-        if lost := wanted - set(done):
-            raise ArchiveDamaged(
-                f"{few_names([*lost])}: no intact copy, neither here nor in the mirror. Restore it from another copy; everything else is repaired."
+        _refuse({path: f"File of a message {path} is {why}" for path, why in (media.wrong | extra).items()})
+        counts |= {"media": len(media.intact)} | ({"media_lost": len(media.lost)} if media.lost else {})
+        if self.mirror:
+            counts["media_mirrored"] = _verify_mirror(
+                self.mirror, self._directory, media.intact, _media_there(self.mirror)
             )
-        return [f"{name}: {what}" for name, what in done.items()]
+        return counts
 
-    def _say(self, done: dict[str, str]) -> dict[str, str]:
-        """Report what was done, by name."""
-        for name, what in done.items():
-            self._report.say(f"  {name}: {what}")
-        return done
-
-    def _follow_erasing(self, names: list[str]) -> dict[str, str]:
-        """Of two intact copies, one of which had forgotten words erased, both sides get that one; name → what was done."""
-        ours, theirs = self._directory, self._fetched
-        there = [name for name in names if erased_since(theirs / name, ours / name)]
-        if there:
-            self._mirror.supersede(ours, there)
-        here = [name for name in names if name not in there and erased_since(ours / name, theirs / name)]
-        for name in here:
-            copy_atomic(theirs / name, ours / name)
-        done = dict.fromkeys(there, "erased in the mirror too")
-        return self._say(done | dict.fromkeys(here, "erased here too, as in the mirror"))
-
-    def _refuse_two_histories(self, different: list[str]) -> None:
-        here, there = self._findings.archive.segments, self._there.segments
-        if both := [name for name in different if name in here and name in there]:
+    def repair_segments(self, mirror: Mirror, fetched: Path) -> dict[str, str]:
+        """Path → what was done; ArchiveDamaged, once everything else is repaired, if a file has no intact copy left. `fetched`: an empty folder."""
+        known, there = self._seen_before(), mirror.names()
+        ours = self._segments(known)
+        compared = mirror.compare(self._directory, list(ours.intact))
+        wanted = {*ours.wrong, *there} - ours.intact.keys()
+        mirror.fetch(sorted((wanted | {*compared.different}) & there), fetched)
+        theirs = self._read_all(fetched)
+        for name in theirs.wrong:
+            self._report.say(f"  {name} in the mirror is damaged")
+        both = [name for name in compared.different if name in theirs.intact]
+        erased_here = [name for name in both if erased_since(fetched / name, self._directory / name)]
+        erased_there = [name for name in both if erased_since(self._directory / name, fetched / name)]
+        if differ := {*both} - {*erased_here, *erased_there}:
             raise ArchiveDamaged(
-                f"{few_names(both)}: the copy here and the copy in the mirror are both intact, and differ: two histories. Nothing was changed; "
+                f"{few_names(differ)}: the copy here and the copy in the mirror are both intact, and differ: two histories. Nothing was changed; "
                 "decide which one is yours, and move the other away by hand."
             )
-
-    def _repair_here(self) -> dict[str, str]:
-        """Replace what is damaged or missing here with the mirror's intact copies; name → what was done."""
-        done: dict[str, str] = {}
-        for name in self._there.segments:
-            if name in self._findings.archive.segments:
-                continue
-            if not self._findings.is_known(self._there, name):
-                self._report.say(
-                    f"  {name} in the mirror is intact, but not what an earlier night recorded; it is left alone"
-                )
-                continue
-            kept = _keep_damaged(self._directory, name) if name in self._findings.damaged else None
-            copy_atomic(self._fetched / name, self._directory / name)
-            what = "copied from the mirror" + (f"; the damaged file was moved to {kept}" if kept else "")
-            done |= self._say({name: what})
+        taken = [name for name, one in theirs.intact.items() if name in wanted and _is_known(one, known)]
+        damaged = [name for name in compared.different if name not in both]
+        sent = [name for name in (*compared.missing, *damaged) if name not in ours.wrong]
+        done = self._exchange(mirror, [*taken, *erased_there], [*sent, *erased_here], fetched)
+        if lost := wanted - done.keys():
+            raise ArchiveDamaged(
+                f"{few_names(lost)}: no intact copy, neither here nor in the mirror. Restore it from another copy; everything else is repaired."
+            )
         return done
 
-    def _repair_mirror(self, missing: list[str], different: list[str]) -> dict[str, str]:
-        """Send what is intact here and damaged or missing in the mirror; name → what was done."""
-        ours = [name for name in self._findings.archive.segments if name not in self._findings.changed]
-        lacking = [name for name in ours if name in missing]
-        damaged = [name for name in ours if name in different and name not in self._there.segments]
-        suffix = f".damaged-{time.time_ns()}"
-        self._mirror.replace(self._directory, [*lacking, *damaged], suffix)
-        sent = {name: f"sent to the mirror; the damaged file there is now {name}{suffix}" for name in damaged}
-        return self._say(dict.fromkeys(lacking, "sent to the mirror") | sent)
+    def repair_media(self, mirror: Mirror, catalog: Catalog, fetched: Path) -> dict[str, str]:
+        """The same of files of messages; what was forgotten is removed on both sides."""
+        found, there = self._media(catalog), _media_there(mirror)
+        forgotten = [path for path in found.extra if is_forgotten(catalog, path)]
+        for path in forgotten:
+            (self._directory / path).unlink()
+        wanted = [path for path in (*found.wrong, *found.lost) if path in there]
+        mirror.fetch(wanted, fetched)
+        taken = [path for path in wanted if is_intact(fetched, path)]
+        compared = mirror.compare(self._directory, found.intact)
+        done = self._exchange(mirror, taken, [*compared.missing, *compared.different], fetched)
+        gone = [path for path in there if is_forgotten(catalog, path) and not is_there(self._directory, path)]
+        erase(mirror, gone)
+        return done | dict.fromkeys([*forgotten, *gone], "removed: its turn was forgotten")
+
+    def _exchange(self, mirror: Mirror, taken: list[str], sent: list[str], fetched: Path) -> dict[str, str]:
+        """Put the intact copies in the places of the others; path → what was done."""
+        for path in taken:
+            make_dir((self._directory / path).parent)
+            copy_atomic(fetched / path, self._directory / path)
+        mirror.supersede(self._directory, sent)
+        done = dict.fromkeys(taken, "copied from the mirror") | dict.fromkeys(sent, "sent to the mirror")
+        for path, what in done.items():
+            self._report.say(f"  {path}: {what}")
+        return done
+
+    def _segments(self, known: dict[str, set[str]]) -> SoundFiles:
+        """Those here, and those that a night has recorded."""
+        found = self._read_all(make_dir(self._directory))
+        for name in known.keys() - found.wrong.keys():
+            one = found.intact.get(name)
+            if one is None or not _is_known(one, known):
+                what = "has changed since" if one else "is missing:"
+                found.wrong[name] = (
+                    f"Archive segment {name} {what} an earlier night recorded it. Restore it from a copy."
+                )
+        return found
+
+    def _read_all(self, directory: Path) -> SoundFiles:
+        """Read each file of a directory whole, line by line."""
+        found, files = SoundFiles(), archive_files(directory)
+        for _, name in self._report.track(files, len(files), "verify"):
+            try:
+                segment = Segment(directory / name)
+                deque(segment, 0)
+                found.intact[name] = segment
+            except ArchiveDamaged as error:
+                found.wrong[name] = str(error)
+        return found
+
+    def _seen_before(self) -> dict[str, set[str]]:
+        """The hash that the last night recorded of each file, and that before something was erased: a missing file leaves no other trace."""
+        seen, originals = dict[str, str](), dict[str, str]()
+        for run in night_runs(self._settings):
+            archived, summarised = (step_result(self._settings, run, step) or {} for step in ("archive", "summarise"))
+            seen |= archived.get("segments", {}) | summarised.get("texts", {})
+            originals |= archived.get("originals", {})
+        return {name: {sha256, originals.get(name, sha256)} for name, sha256 in seen.items()}
+
+    def _media(self, catalog: Catalog) -> MediaFindings:
+        """`catalog` was made from the segments, which are intact."""
+        found, wanted, reported = MediaFindings(), set[str](), set[str]()
+        with ChatReader(catalog, self._directory) as reader:
+            for chat_id in catalog.digests():
+                wanted.update(path for turn in reader.archived(chat_id) for path in kept_paths(turn))
+        files = list(listed(self._directory))
+        for path in self._report.track(files, len(files), "verify the files of messages"):
+            if not is_intact(self._directory, path):
+                found.wrong[path] = f"not what its name says: it is damaged. {RESTORE}"
+            else:
+                (found.intact if path in wanted or has_turn(catalog, path) else found.extra).append(path)
+        for run in night_runs(self._settings):
+            reported.update((step_result(self._settings, run, "archive") or {}).get("media", {}).get("lost", ()))
+        found.lost = sorted(wanted.difference(files) & reported)
+        for path in sorted(wanted.difference(files) - reported):
+            found.wrong[path] = f"missing, although its turn is in the archive. {RESTORE}"
+        return found
 
 
-def _sound_files(directory: Path, report: Reporter, damaged: Callable[[str, ArchiveDamaged], None]) -> SoundFiles:
-    """Read each file of a directory whole, line by line; the intact ones. `damaged` is told of each other."""
-    sound, files = SoundFiles(), archive_files(directory)
-    for _, name in report.track(files, len(files), "verify"):
-        try:
-            sound.add(directory / name)
-        except ArchiveDamaged as error:
-            damaged(name, error)
-    return sound
+def _is_known(segment: Segment, known: dict[str, set[str]]) -> bool:
+    """Whether an intact file is what a night recorded, or differs from that only by what was erased; or none has recorded it."""
+    name = segment.path.name
+    return name not in known or bool({segment.sha256, segment.original} & known[name])
 
 
-def _keep_damaged(directory: Path, name: str) -> str:
-    """Move a damaged file to a folder that no night reads; it may hold the last copy of something."""
-    aside = make_dir(directory / DAMAGED)
-    number = 1
-    while (aside / f"{name}.{number}").exists():
-        number += 1
-    (directory / name).rename(aside / f"{name}.{number}")
-    fsync_dir(aside)
-    fsync_dir(directory)
-    return f"{DAMAGED}/{name}.{number}"
+def _media_there(mirror: Mirror) -> list[str]:
+    """The mirror's files of messages, without those of which forgetting has left the name."""
+    return [path for path, size in sizes(mirror).items() if size]
 
 
-def _archive_dir(settings: Settings) -> Path:
-    return settings.hmem_night_dir / "archive"
+def _verify_mirror(mirror: Mirror, directory: Path, here: Collection[str], there: Iterable[str]) -> int:
+    """How many of these intact files the mirror has; ArchiveDamaged or MirrorFailed if one of both sides has more, or another one."""
+    if more := {*there} - {*here}:
+        raise ArchiveDamaged(
+            f"The mirror {mirror.place} has files that are missing here or of no turn: {few_names(more)}. hmem-night verify --repair restores "
+            "them, or removes what was forgotten."
+        )
+    found = mirror.compare(directory, here)
+    if wrong := [*found.different, *found.missing]:
+        raise MirrorFailed(
+            f"Copies in the mirror {mirror.place} differ or are missing: {few_names(wrong)}. hmem-night verify --repair sends them again."
+        )
+    return len(found.same)
 
 
-def _few(sentences: list[str]) -> list[str]:
-    more = len(sentences) - NAMED
-    return [*sentences[:NAMED], *([f"{more} more are damaged, missing or changed."] if more > 0 else [])]
+def _refuse(wrong: dict[str, str]) -> None:
+    """ArchiveDamaged with the first of these sentences."""
+    more = [f"{len(wrong) - NAMED} more are damaged, missing or changed."] if len(wrong) > NAMED else []
+    if wrong:
+        raise ArchiveDamaged("\n".join([*wrong.values()][:NAMED] + more))
+
+
+def few_names(names: Collection[str]) -> str:
+    """The first of these files of the archive, in order of the runs, and how many more there are."""
+    ordered = sorted(names, key=lambda name: (run_of(name) or 0, name))
+    return ", ".join(ordered[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")

@@ -17,11 +17,9 @@ from shared.errors import SettingsError, StorageError
 
 #: Where a release is until it is verified, in HMEM_MEMORY_DIR: a transfer can write to the first and not to the second.
 INCOMING, VERIFYING = "incoming", "verifying"
-#: The files of all releases, each once (shared/release/objects.py).
-OBJECTS = "objects"
 #: Setting → the directories that the program creates in that one, parents first.
 OURS: dict[str, tuple[str, ...]] = {
-    "hmem_memory_dir": (INCOMING, VERIFYING, OBJECTS, "releases"),
+    "hmem_memory_dir": (INCOMING, VERIFYING, "releases"),
     "hmem_state_dir": (
         "chats",
         "prompts",
@@ -35,7 +33,6 @@ OURS: dict[str, tuple[str, ...]] = {
     "hmem_night_dir": (
         "archive",
         "archive/erasing",
-        "archive/damaged",
         "archive/media",
         "nights",
         "last",

@@ -3,7 +3,7 @@
     begin [RUN]                    reports which release is current, which run is the highest, and which server indexes are in use; with a run,
                                    creates an empty incoming/<run>.<attempt>
     lacking RUN ATTEMPT SHA256     reads the manifest that was sent there first, and names the files that no release here has: the others need not
-                                   be sent (shared/release/objects.py)
+                                   be sent (shared/release/shared_files.py)
     verify RUN 0                   hashes releases/<run> in place
     verify RUN ATTEMPT SHA256 [accept]    copies what was sent into files of our own and hashes it (takeover.py), links the rest,
                                    refuses a release that may not follow the current one, tests it, compares its recall with the current
@@ -51,11 +51,10 @@ from shared.release.manifest import (
     Manifest,
     current_manifest,
     current_release,
-    read_manifest,
     release_dir,
     verify,
 )
-from shared.release.objects import Objects
+from shared.release.shared_files import held_files
 from shared.system.command import translate
 from shared.system.faults import crash_point
 from shared.system.files import (
@@ -134,7 +133,9 @@ class Receiver:
     @_one_at_a_time
     def lacking(self, run: int, attempt: int, sealed: str) -> list[str]:
         """The files of the release whose manifest was sent that no release here has."""
-        return Objects(self._dir).lacking(received_manifest(self._dir / INCOMING / f"{run}.{attempt}", sealed))
+        manifest = received_manifest(self._dir / INCOMING / f"{run}.{attempt}", sealed)
+        held = held_files(self._dir, manifest)
+        return [name for name in manifest.files if name not in held]
 
     def _clear(self, but: Path | None = None) -> None:
         """Remove everything incoming (except `but`), and what a killed attempt has copied from it."""
@@ -161,11 +162,7 @@ class Receiver:
         `accept`: do not refuse a release because it finds far less than the current one.
         """
         if attempt == 0:
-            try:
-                verify(release_dir(self._dir, run))
-            except ReleaseRefused:
-                self._drop_damaged(run)
-                raise
+            verify(release_dir(self._dir, run))
             return {}
         brought, release = self._dir / INCOMING / f"{run}.{attempt}", release_dir(self._dir, run)
         self._clear(but=brought)
@@ -178,15 +175,12 @@ class Receiver:
                 )
             refuse_unless_descendant(manifest, self.current())
 
-        objects = Objects(self._dir)
         try:
-            manifest = take_over(brought, taken, objects, allow, modes=modes_of(self._dir), sealed=sealed)
+            take_over(brought, taken, self._dir, allow, modes=modes_of(self._dir), sealed=sealed)
             crash_point("publish:taken-over")
             refuse_unless_follows(taken, self._dir)
-            record = self._tried(taken, manifest, objects, accept=accept)  # only a release that passed gets its name
-            fsync_tree(taken)
-            objects.add(taken, manifest)
-            crash_point("publish:objects-added")
+            record = run_trial(taken, current_release(self._dir), accept=accept, proven=True)
+            fsync_tree(taken)  # only a release that passed gets its name
             taken.rename(release)
             crash_point("publish:named")
         except BaseException:
@@ -196,24 +190,6 @@ class Receiver:
         fsync_dir(taken.parent)
         self._clear()
         return record
-
-    def _drop_damaged(self, run: int) -> None:
-        """Remove the damaged objects of a release that cannot be used, so that the next one does not share them."""
-        with suppress(ReleaseRefused):  # without a manifest nothing is known of its files
-            Objects(self._dir).compare(read_manifest(release_dir(self._dir, run)))
-
-    def _tried(self, taken: Path, manifest: Manifest, objects: Objects, *, accept: bool) -> dict[str, Any]:
-        """The gate's record. If the test fails over a damaged object, that is removed and named: the next attempt sends it again."""
-        try:
-            return run_trial(taken, current_release(self._dir), accept=accept, proven=True)
-        except ReleaseRefused as error:
-            if damaged := objects.compare(manifest):
-                named = ", ".join(damaged[:3]) + (f" and {len(damaged) - 3} more" if len(damaged) > 3 else "")
-                raise ReleaseRefused(
-                    f"Files that this release shares with earlier ones are damaged on the disk of {self._dir}: {named}. They were removed "
-                    "from the objects. Check the disk, then run the night again: it sends them anew."
-                ) from error
-            raise
 
     @_one_at_a_time
     def switch(self, run: int, token: int, client: Redis) -> tuple[int | None, str | None]:
@@ -225,7 +201,6 @@ class Receiver:
     def rollback(self, run: int) -> None:
         """Undo a switch to this run, which is not served; nothing if it is not current."""
         undo_switch(self._settings, self._dir, run)
-        self._drop_damaged(run)
 
     @_one_at_a_time
     def prune(self) -> list[int]:

@@ -4,7 +4,7 @@ A process that could write the incoming files may still have them open, mapped, 
 file that the manifest names is read once, through descriptors that follow no links; its bytes are hashed and written to a new file where no
 other user writes. Only names that our readers know are accepted, and no other files may be present.
 
-What an earlier release has too was not sent: it is linked from the objects (shared/release/objects.py).
+What an earlier release has too was not sent: it is linked from there, once it was hashed, too (shared/release/shared_files.py).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from shared.config.kinds import place_of
 from shared.errors import ReleaseRefused, StorageError
 from shared.release.manifest import CHATS, LEXICAL, MANIFEST, NOTE_VECTORS, NOTES, Manifest, written_manifest
 from shared.release.manifest_schema import MOST_BYTES
-from shared.release.objects import Objects
+from shared.release.shared_files import held_files, link
 from shared.system.files import Modes, sha256_bytes
 
 _AGAIN = "Run the night again."
@@ -44,14 +44,14 @@ _FOLDER = _READ | os.O_DIRECTORY
 def take_over(
     source: Path,
     destination: Path,
-    objects: Objects,
+    memory_dir: Path,
     allow: Callable[[Manifest], None],
     *,
     modes: Modes,
     sealed: str | None = None,
 ) -> Manifest:
-    """Copy the release in `source` into the empty directory `destination`, which only we write to; returns its manifest. Files that `objects` has
-    are linked from there.
+    """Copy the release in `source` into the empty directory `destination`, which only we write to; returns its manifest. What was not sent is linked
+    from the releases in `memory_dir`.
 
     `allow` gets the manifest before anything is copied, and raises to refuse it. `sealed`: the sha256 that the manifest's file must have.
     ReleaseRefused names what is missing, changed, not a regular file, or unknown to our readers; StorageError if there is not enough space.
@@ -61,8 +61,10 @@ def take_over(
         manifest = _sealed_manifest(content, source, sealed)
         allow(manifest)
         _refuse_unknown_names(manifest)
-        _refuse_extras(folder, manifest)
-        sent = [name for name, file in manifest.files.items() if not objects.link(file, destination / name)]
+        sent, held = _sent(folder, manifest), held_files(memory_dir, manifest)
+        sent += [name for name in manifest.files if name not in held and name not in sent]  # missing, as is said then
+        for name in manifest.files.keys() - sent:
+            link(held[name], destination / name, modes)
         _refuse_without_room(destination, sum(int(manifest.files[name]["size"]) for name in sent))
         for name in sent:
             _take_file(folder, name, manifest.files[name], destination / name, modes)
@@ -160,8 +162,9 @@ def _refuse_unknown_names(manifest: Manifest) -> None:
             )
 
 
-def _refuse_extras(folder: int, manifest: Manifest) -> None:
-    """Refuse files that are not in the manifest. One that appears later is not copied either."""
+def _sent(folder: int, manifest: Manifest) -> list[str]:
+    """The files of the manifest that were sent; refuses any other. One that appears later is not copied either."""
+    sent = list[str]()
     named = {MANIFEST, *manifest.files}
     folders = {parent.as_posix() for name in named for parent in PurePosixPath(name).parents} - {"."}
     left = [""]  # directories that are there: one of which nothing was sent may be missing
@@ -174,6 +177,9 @@ def _refuse_extras(folder: int, manifest: Manifest) -> None:
                     left.append(name)
                 elif name not in named:
                     raise ReleaseRefused(f"In the received release {_shown(name)} is not in the manifest. {_AGAIN}")
+                elif name != MANIFEST:
+                    sent.append(name)
+    return sent
 
 
 def _refuse_without_room(destination: Path, wanted: int) -> None:

@@ -7,12 +7,11 @@
       releases/<run>/lexical/<run>.sqlite     the texts and the keyword index, in parts, each named after the night that wrote it
       releases/<run>/notes/, note_vectors/    the same for notes of turns, with NOTES_MODEL
       releases/<run>/vectors/<run>.sqlite     or chroma/, lancedb/, qdrant.json, redis.json
-      objects/<ab>/<62 hex digits>  each file of all releases once (objects.py); those in releases/ are hard links of it
       incoming/<run>.<attempt>/     where rsync writes
       verifying/<run>/              the verified copy (shared/delivery/takeover.py); renamed into releases/ once the release is accepted
 
 A release is a function of (archive, tombstones, model, parameters): the manifest names all of these, so that two releases can be
-compared without opening them. Files that two releases share are one file on the disk.
+compared without opening them. Files that two releases share are one file on the disk (shared_files.py).
 `created_at` is for people; nothing is ordered by it. A manifest of another format is refused, and so is
 a modified one: like PostgreSQL's backup manifest it contains its own checksum.
 """

@@ -185,7 +185,7 @@ def _pinned_run(memory_dir: Path) -> int | None:
 
 
 def prune(memory_dir: Path, keep: int, coming: int | None = None) -> list[int]:
-    """Remove releases without a reason to keep them, and the files that only they had; returns their runs. The newest `keep` stay (including the
+    """Remove releases without a reason to keep them; returns their runs. The newest `keep` stay (including the
     coming one), and always the current one, its parent, the pinned one and any that is being read."""
     may_go = [run for run, why in reasons(memory_dir, keep, coming).items() if not why]
     gone = [run for run in may_go if remove_release(release_dir(memory_dir, run))]
@@ -194,12 +194,9 @@ def prune(memory_dir: Path, keep: int, coming: int | None = None) -> list[int]:
 
 
 def _remove_leftovers(memory_dir: Path) -> None:
-    """Releases whose removal was killed, and the files that no release names."""
-    from shared.release.objects import Objects  # late: who only reads releases does without it
-
+    """Releases whose removal was killed."""
     for left in (memory_dir / RELEASES).glob(".*.gone"):
         remove_tree(left)
-    Objects(memory_dir).sweep()
 
 
 def remove_release(release: Path) -> bool:

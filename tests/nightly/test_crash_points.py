@@ -59,7 +59,7 @@ INSIDE = {
     "build": ("build:lexical-built", "build:closed"),
     "summarise": ("summarise:part-written",),
     "publish": (
-        "publish:taken-over", "publish:objects-added", "publish:named", "publish:brought", "publish:switched", "publish:kept-written",
+        "publish:taken-over", "publish:named", "publish:brought", "publish:switched", "publish:kept-written",
         "publish:index-kept",
     ),
     "flush": ("flush:media-erased-there", "flush:media-mirrored", "flush:batch-deleted", "flush:media-deleted"),

@@ -66,14 +66,13 @@ def test_a_damaged_mirror_stops_the_night_and_is_mended(light: World, mirror: Pa
     assert light.redis.exists("hcli:memory:t3:user")
     assert (light.memory_dir / "current").readlink() == Path("releases/2")
     assert (mirror / "seg-1.jsonl").read_bytes() == broken, "a night overwrites nothing"
-    with pytest.raises(MirrorFailed, match=r"differ: seg-1\.jsonl"):
+    with pytest.raises(MirrorFailed, match=r"differ or are missing: seg-1\.jsonl"):
         verify(light)
     done = verified(light, "--repair")
     assert done.returncode == 0, done.stderr
-    assert "seg-1.jsonl: sent to the mirror; the damaged file there is now seg-1.jsonl.damaged-" in done.stderr
-    assert [content for name, content in files(mirror).items() if ".damaged-" in name] == [broken]
+    assert "seg-1.jsonl: sent to the mirror" in done.stderr
     light.night()
-    assert files(archive(light)).items() <= files(mirror).items()
+    assert files(archive(light)) == files(mirror)
     assert light.redis.keys("hcli:memory:*") == []
 
 
@@ -140,12 +139,10 @@ def test_a_mirror_on_another_host_is_proven_and_mended(far_mirror: DayHost) -> N
     assert files(place) == files(archive(world))
     assert world.redis.keys("hcli:memory:*") == []
     damage(place / "seg-1.jsonl")
-    broken = (place / "seg-1.jsonl").read_bytes()
     world.say("t3", "said after the damage")
     with pytest.raises(MirrorDiffers, match=r"seg-1\.jsonl"):
         world.night()
     repair(world)
-    assert broken in files(place).values()
     (archive(world) / "seg-2.jsonl").unlink()
     with pytest.raises(ArchiveDamaged, match="has 1 files"):
         world.night()

@@ -67,7 +67,6 @@ def test_the_group_of_the_memory_directory_reads_releases_and_nobody_else(
     light: World, brought: Path, open_folder: Path, *, mode: int, member: bool, readable: bool
 ) -> None:
     """`member`: the night's user is in that group, so that it may give files to it where the directory does not do so by itself."""
-    from shared.release.objects import Objects
     from shared.release.retention import read_pin, reading, write_pin
     from shared.system.files import modes_of
 
@@ -85,7 +84,7 @@ def test_the_group_of_the_memory_directory_reads_releases_and_nobody_else(
         (memory / "verifying").mkdir(mode=0o700, exist_ok=True)
         taken = memory / "verifying" / "1"
         taken.mkdir()
-        take_over(source, taken, Objects(memory), lambda _: None, modes=modes_of(memory))
+        take_over(source, taken, memory, lambda _: None, modes=modes_of(memory))
         taken.rename(release)
         write_pin(memory, 1)
 

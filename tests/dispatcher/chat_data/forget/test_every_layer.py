@@ -45,16 +45,12 @@ def content_of(world: World, key: bytes) -> bytes:
 
 @pytest.fixture
 def full(world: World) -> World:
-    """Both chats in every layer of both hosts, with a mirror, damaged copies, both indexes and an export from before."""
+    """Both chats in every layer of both hosts, with a mirror, both indexes and an export from before."""
     world.environment |= {
         "ARCHIVE_MIRROR": str(world.root / "mirror"), "NIGHT_INDEXES": "sqlite,chroma", "MEMORY_BACKEND": "chroma",
     }  # fmt: skip
     (world.root / "mirror").mkdir()
     planted(world)
-    damaged = archive(world) / "damaged"
-    damaged.mkdir()
-    (damaged / "seg-1.jsonl.1").write_text('{"half": "of the zanzibar lighthouse')
-    (world.root / "mirror" / "seg-1.jsonl.damaged-7").write_text("zanzibar")
     incoming = world.memory_dir / "incoming" / "9.9"
     incoming.mkdir(parents=True)
     (incoming / "lexical").write_text("фиолетовый жираф")
@@ -83,7 +79,7 @@ def others(world: World) -> tuple[dict[str, bytes], dict[bytes, bytes]]:
 def test_a_chat_is_gone_from_every_layer_and_nothing_brings_it_back(full: World) -> None:
     world = full
     before, in_redis_before = places(world, *WORDS), in_redis(world, *WORDS)
-    for layer in ("night/archive/seg-1", "archive/damaged", "mirror/seg-1", "mirror/seg-1.jsonl.damaged", "/lexical/",
+    for layer in ("night/archive/seg-1", "mirror/seg-1", "/lexical/",
                   "incoming", "state/day-store.sqlite", "state/chats", "state/prompts", ".claude/projects", "/chats/"):  # fmt: skip
         assert any(layer in place for place in before), layer
     assert len(in_redis_before) > 10

@@ -1,0 +1,86 @@
+"""The files that releases share: stored once, sent once, compared each night, and sent again if they are damaged."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nightly.night import target
+from shared.errors import ReleaseRefused
+from shared.release.manifest import verify
+from tests.support.day.releases import nights
+from tests.support.world import World
+
+PART = "lexical/1.sqlite"
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files that nights have sent, manifests left out."""
+    real, names = target.transfer, list[str]()
+
+    def transfer(source: Path, some: list[str], *rest: str) -> int:
+        names.extend(name for name in some if name != "manifest.json")
+        return real(source, some, *rest)
+
+    monkeypatch.setattr(target, "transfer", transfer)
+    return names
+
+
+def part(light: World, run: int) -> Path:
+    return light.memory_dir / "releases" / str(run) / PART
+
+
+def test_what_two_releases_share_is_sent_and_stored_once(light: World, sent: list[str]) -> None:
+    nights(light, 1)
+    assert PART in sent
+    sent.clear()
+    nights(light, 1, first=2)
+    assert sent and PART not in sent
+    assert part(light, 1).samefile(part(light, 2))
+    for run in (1, 2):
+        verify(light.memory_dir / "releases" / str(run))
+
+
+@pytest.mark.parametrize("left", ["other bytes", "shorter", "link", "nothing"])
+def test_a_file_that_is_not_what_it_was_is_sent_again(light: World, sent: list[str], tmp_path: Path, left: str) -> None:
+    nights(light, 1)
+    path, foreign = part(light, 1), tmp_path / "foreign"
+    content = path.read_bytes()
+    foreign.write_bytes(content)
+    if left == "other bytes":
+        with path.open("r+b") as handle:
+            handle.seek(100)
+            handle.write(bytes(8))
+    else:
+        path.unlink()
+    if left == "shorter":
+        path.write_bytes(content[:-1])
+    elif left == "link":
+        path.symlink_to(foreign)
+    sent.clear()
+    nights(light, 1, first=2)
+    assert PART in sent
+    verify((light.memory_dir / "current").resolve())
+    assert light.redis.keys("hcli:memory:*") == []
+    with pytest.raises(ReleaseRefused, match=PART):
+        verify(light.memory_dir / "releases" / "1")
+
+
+def test_without_hard_links_each_release_is_stored_whole(
+    light: World, sent: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.link
+
+    def refuse(source: Path, destination: Path, **more: bool) -> None:
+        if "verifying" in Path(destination).parts:
+            raise PermissionError(1, "Operation not permitted")
+        real(source, destination, **more)
+
+    monkeypatch.setattr("os.link", refuse)
+    nights(light, 2)
+    assert sent.count(PART) == 1
+    assert not part(light, 1).samefile(part(light, 2))
+    verify(light.memory_dir / "releases" / "2")
