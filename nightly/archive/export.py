@@ -4,9 +4,9 @@
     <folder>/<name of the chat>/turns.jsonl         every version of every turn: in order of time, versions in order of the runs
     <folder>/<name of the chat>/conversation.md     the last version of each
     <folder>/<name of the chat>/media/, media.jsonl files that are kept, and whose they are: only where there are any
-    <folder>/_archive/tombstones.jsonl, quarantine.jsonl, texts.jsonl, erased.jsonl     where there are any
 
-No chat's folder begins with `_` (shared.system.files.safe_name). Turns that a tombstone covers are left out; tombstones are included.
+No chat's folder begins with `_` (shared.system.files.safe_name). Turns that a tombstone covers are left out. What is no turn is in a copy
+of the archive alone.
 
 The archive is read line by line, twice: for a catalog of it in a temporary folder, and to write each record to a work file; then each chat is
 sorted. Memory holds the positions of one chat's turns. No lock is taken: a night replaces whole files; that is detected, and the export
@@ -28,12 +28,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from nightly.archive.catalog import Catalog, recomputed, stat_of
 from nightly.archive.media.export import MediaExport
-from nightly.archive.segments import RawRecord, Segment, WrittenText, parse_turn, turn_of
+from nightly.archive.segments import RawRecord, Segment, parse_turn, turn_of
 from nightly.night.progress import Reporter
 from nightly.night.scratch import scratch_database
 from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, InvalidInput, NightRunning
-from shared.system.archive_folder import archive_files, run_of
+from shared.system.archive_folder import archive_files
 from shared.system.export_folder import README, bare_line, export_folder, private_file
 from shared.system.files import make_dir, remove_tree, safe_name
 from shared.text.format import time_text
@@ -42,8 +42,8 @@ from shared.turns.records import RecordRefused, Turn, time_order
 from shared.turns.speakers import Speaker, namesakes
 
 FORMAT = 1
-#: Folder of what belongs to no chat, and of the work file.
-REST, WORK = "_archive", "_work"
+#: Folder of the work file.
+WORK = "_work"
 _SCHEMA = "CREATE TABLE lines (chat_id TEXT, line BLOB); CREATE INDEX lines_by_chat ON lines (chat_id)"
 REWRITTEN = "A night rewrote the archive during the export. Nothing was written; try again when the night has ended."
 
@@ -118,17 +118,15 @@ class _Export:
     def __init__(self, settings: Settings, wanted: ExportScope, report: Reporter, catalog: Catalog) -> None:
         self._directory, self._zone = settings.hmem_night_dir / "archive", settings.timezone
         self._wanted, self._report = wanted, report
-        self._files = [(run_of(name) or 0, name) for name in catalog.segments]
+        self._files = list(catalog.segments)
         #: Made from the same segments.
         self._catalog = catalog
-        self._counts = dict.fromkeys(("tombstones", "quarantined", "texts", "erased"), 0)
-        self._tombstones: set[str] = set()
 
     def write(self, out: Path, *, force: bool) -> dict[str, Any]:
         with export_folder(out, force=force) as folder:
             segments = self._catalog.segments
             with closing(scratch_database(make_dir(folder / WORK) / "lines.sqlite", _SCHEMA)) as lines:
-                self._put_down(folder, lines)
+                self._put_down(lines)
                 if not self._is_as_it_was():
                     raise NightRunning(REWRITTEN)
                 chats = self._write_chats(folder, lines)
@@ -153,50 +151,23 @@ class _Export:
 
     # Reading: records go to a work file, in the order of the runs.
 
-    def _put_down(self, folder: Path, lines: Connection) -> None:
-        with ExitStack() as stack:
-            rest = _Rest(None if self._wanted.part else folder / REST, stack)
-            for run, name in self._report.track(self._files, len(self._files), "reading the archive"):
-                segment = Segment(self._directory / name)
-                if segment.sha256 != self._catalog.segments[name]:
-                    raise NightRunning(REWRITTEN)
-                for line in segment:
-                    self._take(line, run, lines, rest)
+    def _put_down(self, lines: Connection) -> None:
+        for name in self._report.track(self._files, len(self._files), "reading the archive"):
+            segment = Segment(self._directory / name)
+            if segment.sha256 != self._catalog.segments[name]:
+                raise NightRunning(REWRITTEN)
+            for line in segment:
+                if line["kind"] in ("turn", "quarantine"):
+                    self._take(RawRecord.from_json(line), lines)
 
-    def _take(self, line: dict[str, Any], run: int, lines: Connection, rest: _Rest) -> None:
-        kind = line["kind"]
-        if kind == "tombstone":
-            tombstone_id = line["tombstone"]["tombstone_id"]
-            if tombstone_id not in self._tombstones:
-                self._tombstones.add(tombstone_id)
-                self._add("tombstones", line, rest)
-        elif kind == "text":
-            if not self._may_hold_forgotten(WrittenText.from_json(line), run):
-                self._add("texts", line, rest)
-        elif kind == "erased":
-            self._add("erased", line, rest)
-        elif kind != "event":  # hmem export has the memories, and a copy of the archive all events
-            self._take_record(RawRecord.from_json(line), lines, rest)
-
-    def _add(self, name: str, line: dict[str, Any], rest: _Rest) -> None:
-        rest.add(name, line)
-        self._counts[name] += 1
-
-    def _take_record(self, raw: RawRecord, lines: Connection, rest: _Rest) -> None:
+    def _take(self, raw: RawRecord, lines: Connection) -> None:
         try:  # whatever kind the line claims to be: a build reads it the same way
             turn = parse_turn(raw, self._catalog)
-        except RecordRefused as error:
-            rest.add("quarantine", {"kind": "quarantine", **raw.to_json(), "reason": str(error)})
-            self._counts["quarantined"] += 1
+        except RecordRefused:
             return
         if self._wanted.has(turn.chat_id):
             line = orjson.dumps({"kind": "turn", **raw.to_json()})
             lines.execute("INSERT INTO lines VALUES (?,?)", (turn.chat_id, line))
-
-    def _may_hold_forgotten(self, text: WrittenText, run: int) -> bool:
-        """Whether it was written before something that it is made from was forgotten: a night reads tombstones before it writes texts."""
-        runs, known = self._catalog.tombstone_runs, self._catalog.tombstones_of(text.chat_id)
-        return any(run < runs[one.tombstone_id] and text.is_made_from(one) for one in known)
 
     # Writing: each chat in order of time.
 
@@ -267,7 +238,7 @@ class _Export:
             "part": self._wanted.part,
             "asked": asked,
             "chats": {chat_id: vars(chat) for chat_id, chat in chats.items() if chat.turns},
-            "counts": {"chats": len(with_turns), **totals, **({} if self._wanted.part else self._counts)},
+            "counts": {"chats": len(with_turns), **totals},
             "segments": segments,
         }
 
@@ -280,21 +251,6 @@ class _Export:
         return _TEMPLATES.get_template("export_readme.txt.j2").render(
             index=index, asked=", ".join(parts), made=made, archive=self._directory, zone=self._zone.key
         )
-
-
-class _Rest:
-    """The files of `_archive`, each created with its first line; without a folder, lines are dropped."""
-
-    def __init__(self, folder: Path | None, stack: ExitStack) -> None:
-        self._folder, self._stack = folder, stack
-        self._open: dict[str, IO[bytes]] = {}
-
-    def add(self, name: str, line: dict[str, Any]) -> None:
-        if self._folder is None:
-            return
-        if name not in self._open:
-            self._open[name] = self._stack.enter_context(private_file(self._folder / f"{name}.jsonl"))
-        self._open[name].write(orjson.dumps(line) + b"\n")
 
 
 def _write_turns(places: list[list[int]], lines: Connection, written: IO[bytes], chat: Chat) -> Iterator[Turn]:

@@ -117,10 +117,6 @@ class Tables:
         row = self.one("SELECT state FROM events WHERE key = ?", key)
         return row[0] if row else None
 
-    def has_text(self, key: str) -> bool:
-        """Whether a model-written text is archived."""
-        return self.one("SELECT 1 FROM texts WHERE key = ?", key) is not None
-
     @property
     def all_turns(self) -> int:
         """Number of turns of all chats, erased ones included."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
@@ -18,13 +17,13 @@ from redis import Redis
 from nightly import pipeline
 from nightly.archive.catalog import Catalog, recomputed
 from nightly.archive.incoming.reading import in_batches, read_records, turn_keys
-from nightly.archive.incoming.tombstones import imported, judge
-from nightly.archive.segments import RawRecord, parse_turn
+from nightly.archive.incoming.tombstones import judge
+from nightly.archive.segments import RawRecord
 from nightly.imports.candidates import ReadCandidate, Wanted, files_of
 from nightly.imports.containers.opening import printable
 from nightly.imports.formats import Source, format_named
 from nightly.imports.import_filter import ImportCounts, ImportVerdict
-from nightly.imports.staging import StagedImport, Staging, adopt, classify_by_file, open_filter, stage, staged_files
+from nightly.imports.staging import StagedImport, Staging, classify_by_file, open_filter, stage, staged_files
 from nightly.imports.typed_memories import is_fact
 from nightly.night.folder import RESULT, imports_dir, nights_dir
 from nightly.night.lease import connect
@@ -33,7 +32,7 @@ from shared.config.settings import Settings
 from shared.errors import InvalidInput, NightRunning
 from shared.text.format import counted, date_text, one_line, shorten
 from shared.text.times import given_moment
-from shared.turns.records import RecordRefused, Turn
+from shared.turns.records import Turn
 from shared.wire import keys
 
 #: How many unreadable places are shown; and how many `--json` has, which are in memory.
@@ -42,12 +41,6 @@ SHOWN_PLACES, KEPT_PLACES = 20, 10_000
 KEPT_NOTES = 1_000
 #: Chats that are shown, conversations, facts, and characters of their first and last words.
 SHOWN_CHATS, SHOWN_CONVERSATIONS, SHOWN_FACTS, SHOWN_CHARACTERS = 20, 20, 20, 60
-
-#: Why a tombstone of an import is left out.
-WITHOUT_TOMBSTONES = "a tombstone, which would remove turns (--with-tombstones imports it)"
-
-#: Whether the owner agrees to tombstones, given the result of `covered_by`.
-Agreed = Callable[[list[dict[str, Any]]], bool]
 
 
 @dataclass(frozen=True)
@@ -58,7 +51,6 @@ class Request:
     paths: list[Path]
     wanted: Wanted
     options: Mapping[str, str] = field(default_factory=dict)
-    with_tombstones: bool = False
 
 
 @dataclass
@@ -66,7 +58,6 @@ class ImportFindings:
     """What the files contain."""
 
     turns: int = 0
-    others: int = 0  # tombstones, model-written texts, and bytes that are not a turn
     unreadable: int = 0
     places: list[dict[str, str]] = field(default_factory=list)  # the first of them
     left_out: Counter[str] = field(default_factory=Counter)
@@ -82,13 +73,11 @@ class ImportFindings:
         elif read.note is not None:
             self.notes += [read.note] if len(self.notes) < KEPT_NOTES else []
         elif read.candidate is not None:
-            self.turns += read.candidate.turn is not None
-            self.others += read.candidate.turn is None
+            self.turns += 1
 
     def to_json(self) -> dict[str, Any]:
         return {
             "found": self.turns,
-            "other_records": self.others,
             "unreadable": self.unreadable,
             "unreadable_places": self.places,
             "left_out": dict(self.left_out),
@@ -122,25 +111,12 @@ def wanted_of(since: str | None, until: str | None, chat: str | None, zone: Zone
     return Wanted(given_moment("--since", since, zone), given_moment("--until", until, zone), chat)
 
 
-def bring_in(settings: Settings, request: Request, reporter: Reporter, agreed: Agreed | None = None) -> dict[str, Any]:
-    """Run the whole backfill; returns its report, with the summaries of the nights that it took.
-
-    `agreed` is called before tombstones are imported, with the turns that they would remove; if it returns false, InvalidInput is raised and
-    nothing is staged.
-    """
-    with ExitStack() as stack:
-        temporary = (
-            stack.enter_context(tempfile.TemporaryDirectory(prefix="hmem-plan-")) if request.with_tombstones else None
-        )
-        staged, findings = _stage(
-            Path(temporary, "imports") if temporary else imports_dir(settings), settings, request, reporter
-        )
-        report = {"source": request.source, **findings.to_json()}
-        if staged is None:
-            return report | ImportCounts().to_json() | {"nights": []}
-        if temporary:
-            _ask(settings, staged, reporter, agreed)
-            staged = adopt(staged, imports_dir(settings))
+def bring_in(settings: Settings, request: Request, reporter: Reporter) -> dict[str, Any]:
+    """Run the whole backfill; returns its report, with the summaries of the nights that it took."""
+    staged, findings = _stage(imports_dir(settings), settings, request, reporter)
+    report = {"source": request.source, **findings.to_json()}
+    if staged is None:
+        return report | ImportCounts().to_json() | {"nights": []}
     try:
         nights = pipeline.run_nights(settings, reporter)
     except NightRunning as error:
@@ -148,38 +124,6 @@ def bring_in(settings: Settings, request: Request, reporter: Reporter, agreed: A
             f"{error} {findings.turns} turns are staged in {staged.parent}: the next night imports them, or this command if you run it again."
         ) from error
     return report | _fate(settings, staged.name, nights) | {"nights": nights}
-
-
-def _ask(settings: Settings, staged: Path, reporter: Reporter, agreed: Agreed | None) -> None:
-    with recomputed(settings, reporter) as catalog:
-        covered = covered_by(settings, staged, catalog)
-    if covered and not (agreed and agreed(covered)):
-        raise InvalidInput(
-            "The tombstones of this import were not confirmed, so nothing was imported. Give --yes with --with-tombstones, or omit both."
-        )
-
-
-def covered_by(settings: Settings, staged: Path, catalog: Catalog) -> list[dict[str, Any]]:
-    """The new tombstones of a staged import, each with the turns in archive and Redis that it would remove."""
-    known = catalog.tombstones
-    new = [one for one in StagedImport(staged).tombstones if one.tombstone_id not in known]
-    covered = {one.tombstone_id: {*catalog.covered_by(one.chat_id, [one])} for one in new}
-    with connect(settings) as client:
-        for record in _in_redis(client) if new else ():
-            with suppress(RecordRefused):
-                turn = parse_turn(record, catalog)
-                for one in new:
-                    if one.covers(turn):
-                        covered[one.tombstone_id].add(turn.turn_id)
-    return [
-        {
-            "tombstone_id": tombstone.tombstone_id,
-            "chat_id": tombstone.chat_id,
-            "erases": tombstone.erase,
-            "turns": sorted(covered[tombstone.tombstone_id]),
-        }
-        for tombstone in new
-    ]
 
 
 def _in_redis(client: Redis) -> Iterator[RawRecord]:
@@ -190,7 +134,7 @@ def _in_redis(client: Redis) -> Iterator[RawRecord]:
 
 def plan(settings: Settings, request: Request, reporter: Reporter) -> dict[str, Any]:
     """What the backfill would do, by the rules of the night; it writes only to a temporary folder."""
-    tally, covered, facts = ImportCounts(), list[dict[str, Any]](), list[dict[str, Any]]()
+    tally, facts = ImportCounts(), list[dict[str, Any]]()
     conversations: dict[tuple[str, str], ConversationPreview] = {}
     with tempfile.TemporaryDirectory(prefix="hmem-plan-") as name:
         folder = Path(name)
@@ -203,10 +147,9 @@ def plan(settings: Settings, request: Request, reporter: Reporter) -> dict[str, 
                         facts.append({"chat_id": turn.chat_id, "at": turn.timestamp, "text": turn.content})
                         continue
                     conversations.setdefault(about, ConversationPreview(*about)).add(turn)
-                covered = covered_by(settings, staged, catalog)
     shown = [one.to_json() for one in conversations.values()]
     report = {"source": request.source, **findings.to_json(), **tally.to_json()}
-    report |= {"covered": covered, "conversations": shown, "facts": facts}
+    report |= {"conversations": shown, "facts": facts}
     return report | {"text": lines(report, settings.timezone, dry=True)}
 
 
@@ -222,7 +165,7 @@ def _new_turns(settings: Settings, staged: Path, folder: Path, catalog: Catalog,
                 for candidate, verdict in classify_by_file(known, one):
                     if one is imports[-1]:
                         tally.count(candidate, verdict)
-                        if verdict is ImportVerdict.NEW and candidate.turn:
+                        if verdict is ImportVerdict.NEW:
                             yield candidate.turn
 
 
@@ -250,8 +193,7 @@ def _reading(
     sizes = [path.stat().st_size if path.is_file() else 0 for path in files]
     what = f"{len(files)} files" if len(files) > 1 else files[0].name
     for unit, path in enumerate(files):
-        for found in read(path, unit):
-            one = _as_agreed(found, settings, request)
+        for one in read(path, unit):
             findings.add(one)
             if one.candidate is not None:
                 staging.add(one.candidate)
@@ -269,16 +211,6 @@ def _only_chat(settings: Settings, source: str) -> str:
     return str(chats[0])
 
 
-def _as_agreed(read: ReadCandidate, settings: Settings, request: Request) -> ReadCandidate:
-    """A tombstone is imported only on request, and erases only with the owner's signature."""
-    candidate = read.candidate
-    if candidate is None or candidate.tombstone is None:
-        return read
-    if not request.with_tombstones:
-        return replace(read, candidate=None, left_out=WITHOUT_TOMBSTONES)
-    return replace(read, candidate=replace(candidate, tombstone=imported(candidate.tombstone, settings)))
-
-
 def _fate(settings: Settings, name: str, nights: list[dict[str, Any]]) -> dict[str, Any]:
     """The outcome of a staged import in the first night that took it."""
     for night in nights:
@@ -287,21 +219,6 @@ def _fate(settings: Settings, name: str, nights: list[dict[str, Any]]) -> dict[s
         if fate is not None:
             return fate
     return ImportCounts().to_json()
-
-
-def covered_lines(covered: list[dict[str, Any]]) -> list[str]:
-    """What tombstones would remove, as text."""
-    if not covered:
-        return []
-    text = [f"{len(covered)} tombstones are new:"]
-    for one in covered[:SHOWN_PLACES]:
-        turns = one["turns"]
-        what = "permanently erases" if one["erases"] else "permanently hides"
-        named = f" ({', '.join(turns[:3])}{', …' if len(turns) > 3 else ''})" if turns else ""
-        text.append(f"  {one['tombstone_id']} {what} {len(turns)} turns of chat {shorten(one['chat_id'], 40)}{named}")
-    if (more := len(covered) - SHOWN_PLACES) > 0:
-        text.append(f"  and {more} more tombstones; --dry-run --json lists all")
-    return text
 
 
 def conversation_lines(conversations: list[dict[str, Any]], zone: ZoneInfo) -> list[str]:
@@ -339,8 +256,6 @@ def lines(report: dict[str, Any], zone: ZoneInfo, *, dry: bool = False) -> list[
         f"{report['found']} turns found: {report['new']} {'would be ' if dry else ''}new{span}; {report['known']} known, {report['differs']} "
         f"recorded with other bytes and unchanged, {report['forgotten']} forgotten and left out; {report['unreadable']} places cannot be read."
     ]
-    if others := [f"{report[name]} {name}" for name in ("tombstones", "texts") if report[name]]:
-        text.append(f"  also new: {', '.join(others)}")
     text += [f"  {note}" for note in report.get("notes", [])[:SHOWN_PLACES]]
     text += [f"  left out: {count} × {reason}" for reason, count in report["left_out"].items()]
     for chat, counts in [*report["chats"].items()][:SHOWN_CHATS]:
@@ -349,7 +264,6 @@ def lines(report: dict[str, Any], zone: ZoneInfo, *, dry: bool = False) -> list[
         text.append(f"  and {more} more chats; --json lists all")
     text += conversation_lines(report.get("conversations", []), zone)
     text += fact_lines(report.get("facts", []), zone)
-    text += covered_lines(report.get("covered", []))
     places = report["unreadable_places"]
     text += [f"  {one['place']}: {one['reason']}" for one in places[:SHOWN_PLACES]]
     if (more := report["unreadable"] - SHOWN_PLACES) > 0:
@@ -361,7 +275,7 @@ def lines(report: dict[str, Any], zone: ZoneInfo, *, dry: bool = False) -> list[
 
 def nothing_read(report: dict[str, Any], other: str) -> InvalidInput | None:
     """The error for an import of which nothing could be read. `other`: which other format a file has, if one is recognised."""
-    if report["found"] or report["other_records"] or (report["left_out"] and not other):
+    if report["found"] or (report["left_out"] and not other):
         return None
     advice = other or "Check that they have this format."
     return InvalidInput(f"Nothing in these files could be read, so nothing was imported. {advice}")

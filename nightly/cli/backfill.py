@@ -59,11 +59,6 @@ Only = Annotated[
 Dates = Annotated[
     str | None, typer.Option(help="The order of day, month and year, if the file does not show it: dmy, mdy or ymd.")
 ]
-Tombstones = Annotated[
-    bool,
-    typer.Option("--with-tombstones", help="Import tombstones too: they remove turns. Shows which ones, and asks."),
-]
-Yes = Annotated[bool, typer.Option("--yes", help="With --with-tombstones: import them without asking.")]
 # Options of archive.
 Reembed = Annotated[
     bool, typer.Option("--reembed", help="Of archive: only if the current release has vectors of another model.")
@@ -85,8 +80,6 @@ def backfill(
     as_: As = None,
     only: Only = None,
     dates: Dates = None,
-    with_tombstones: Tombstones = False,
-    yes: Yes = False,
     reembed: Reembed = False,
     model: Model = None,
     accept: Accept = False,
@@ -110,7 +103,7 @@ def backfill(
         )
     every = {
         "since": since, "until": until, "chat": chat,
-        "bot": bot, "as": as_, "only": only, "dates": dates, "with-tombstones": with_tombstones, "yes": yes,
+        "bot": bot, "as": as_, "only": only, "dates": dates,
         "reembed": reembed, "model": model, "accept": accept,
     }  # fmt: skip
     given = {name: value for name, value in every.items() if value not in (None, False)}
@@ -123,8 +116,6 @@ def backfill(
         _rebuild(files or [], model, reembed=reembed, accept=accept, dry_run=dry_run, json=json)
         return
     format_named(form)
-    if yes and not with_tombstones:
-        raise InvalidInput("--yes confirms tombstones, so it needs --with-tombstones. Add that, or leave --yes out.")
     if not files:
         raise InvalidInput(f"No file was named: hmem-night backfill {form} FILE.")
     if form != "jsonl" and Path("-") in files:
@@ -132,7 +123,7 @@ def backfill(
     options = {name: value for name, value in given.items() if isinstance(value, str) and name not in OF_FILES}
     other = "" if recognised else other_format(form, files)
     limits = (since, until, chat)
-    _import(form, files, limits, options, other, tombstones=(with_tombstones, yes), dry_run=dry_run, json=json)
+    _import(form, files, limits, options, other, dry_run=dry_run, json=json)
 
 
 def _list_formats(*, json: bool) -> None:
@@ -182,11 +173,10 @@ def _import(
     options: Mapping[str, str],
     other: str,
     *,
-    tombstones: tuple[bool, bool],
     dry_run: bool,
     json: bool,
 ) -> None:
-    """`wanted`: since, until, chat; `other`: which other format a file has, ""; `tombstones`: whether they come in, and without asking."""
+    """`wanted`: since, until, chat; `other`: which other format a file has, ""."""
     from nightly.backfill import import_files
     from nightly.night.progress import Reporter
 
@@ -194,14 +184,8 @@ def _import(
     since, until, chat = wanted
     chat_id = None if chat is None else given_chat(chat)
     limits = import_files.wanted_of(since, until, chat_id, settings.timezone)
-    request = import_files.Request(form, files, limits, options, tombstones[0])
+    request = import_files.Request(form, files, limits, options)
     progress = Reporter(quiet=settings.log_json or (json and not dry_run))  # hmem import shows that of a plan
-
-    def agreed(covered: list[dict[str, Any]]) -> bool:
-        if tombstones[1]:
-            return True
-        typer.echo("\n".join(import_files.covered_lines(covered)), err=True)
-        return sys.stdin.isatty() and typer.confirm("Import these tombstones?", err=True)
 
     if other:
         typer.echo(f"Warning: read as {form}, but {other}", err=True)
@@ -209,7 +193,7 @@ def _import(
         report = (
             import_files.plan(settings, request, progress)
             if dry_run
-            else import_files.bring_in(settings, request, progress, agreed)
+            else import_files.bring_in(settings, request, progress)
         )
     except InvalidInput as error:
         if not other:

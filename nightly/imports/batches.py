@@ -108,7 +108,7 @@ class BatchCollector:
     def add(self, candidate: Candidate, verdict: ImportVerdict) -> None:
         """The next candidate of the import that `events` is asked for then."""
         turn = candidate.turn
-        if turn is not None and (verdict is ImportVerdict.NEW or turn.turn_id in self._imported):
+        if verdict is ImportVerdict.NEW or turn.turn_id in self._imported:
             self._brought.setdefault(turn.chat_id, {})[turn.turn_id] = None
 
     def events(self, staged: str, source: str, files: Collection[str]) -> Iterator[RawRecord]:

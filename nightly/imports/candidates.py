@@ -1,7 +1,7 @@
 """What a reader of old history yields: candidates for the archive, and what it left out and why. Comparing with known turns happens later.
 
-A candidate is a Redis record as the wire would have written it (a turn, or unreadable bytes), a tombstone, or a model-written text. `unit` is
-the number of the file in the import: two equal turns in one file are two turns; in different files they may be one.
+A candidate is a turn, as a Redis record as the wire would have written it. `unit` is the number of the file in the import: two equal turns in one
+file are two turns; in different files they may be one.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from nightly.archive.segments import RawRecord, WrittenText, readable_turn
+from nightly.archive.segments import RawRecord, turn_of
 from shared.errors import InvalidInput
 from shared.turns.message_origin import Forward, Origin
-from shared.turns.records import ANSWERS, FACT, Tombstone, Turn, dumps
+from shared.turns.records import ANSWERS, FACT, Turn, dumps
 from shared.wire import keys
 
 BOM = b"\xef\xbb\xbf"
@@ -38,22 +36,18 @@ OF_THE_BOT = frozenset(("audit", "chunks", "telegram"))
 
 @dataclass(frozen=True)
 class Candidate:
-    """One of `record`, `tombstone`, `text`."""
+    """`record` is that of a turn."""
 
     source: str
-    unit: int = 0
-    record: RawRecord | None = None
-    tombstone: Tombstone | None = None
-    text: WrittenText | None = None
-    #: Its archive could not accept it as a turn, perhaps because the turn belongs to another chat; so it must not come before that turn.
-    quarantined: bool = False
+    unit: int
+    record: RawRecord
     #: Its import was undone, and it comes again under another id (only while imports are compared).
     again: bool = False
 
     @cached_property
-    def turn(self) -> Turn | None:
-        """The turn of a record; None for a record that is not a turn, and for anything else."""
-        return readable_turn(self.record) if self.record else None
+    def turn(self) -> Turn:
+        """RecordRefused for a record that is not a turn."""
+        return turn_of(self.record)
 
     @property
     def verbatim(self) -> bool:
@@ -64,40 +58,22 @@ class Candidate:
         """Whether the same words at about the same time are the same turn."""
         return self.source in OF_THE_BOT
 
-    @property
-    def chat_id(self) -> str | None:
-        """The chat that it belongs to; None for bytes that do not show it."""
-        holder = self.turn or self.tombstone or self.text
-        return holder.chat_id if holder else None
-
     def to_json(self) -> dict[str, Any]:
-        head: dict[str, Any] = {"source": self.source, "unit": self.unit}
-        if self.record is not None:
-            kind = "quarantine" if self.quarantined else "record"
-            return head | {"kind": kind, **self.record.to_json()}
-        if self.tombstone is not None:
-            return head | {"kind": "tombstone", "tombstone": orjson.loads(self.tombstone.to_json())}
-        assert self.text is not None  # noqa: S101 - one of the three is there
-        return head | self.text.to_json()
+        return {"source": self.source, "unit": self.unit, **self.record.to_json()}
 
     @classmethod
     def from_json(cls, line: dict[str, Any]) -> Candidate:
         """As `to_json` wrote it; ValueError, KeyError or TypeError for anything else."""
-        made = cls(line["source"], line["unit"])
-        if line["kind"] == "tombstone":
-            return replace(made, tombstone=Tombstone.parse(orjson.dumps(line["tombstone"])))
-        if line["kind"] == "text":
-            return replace(made, text=WrittenText.from_json(line))
         record = RawRecord.from_json(line)
-        if line["kind"] not in ("record", "quarantine") or record.sha256 != line["sha256"]:
+        if record.sha256 != line["sha256"]:
             raise ValueError("a record does not match its hash")
-        return replace(made, record=record, quarantined=line["kind"] == "quarantine")
+        return cls(line["source"], line["unit"], record)
 
 
 def come_again(candidate: Candidate, undone: Collection[str]) -> Candidate:
     """A turn whose import was undone comes again under another id, because the tombstone of the undoing names its earlier ones for ever."""
     turn = candidate.turn
-    if turn is None or turn.turn_id not in undone:
+    if turn.turn_id not in undone:
         return candidate
     extra, asked = dict(turn.extra), turn.extra.get(ANSWERS)
     if isinstance(asked, str):
@@ -166,13 +142,9 @@ class Wanted:
 
     def refuses(self, candidate: Candidate) -> str | None:
         """Why it is left out, or None."""
-        if self.chat is not None and candidate.chat_id != self.chat:
-            return "of another chat than --chat"
-        if candidate.tombstone or (self.since is None and self.until is None):
-            return None
         turn = candidate.turn
-        if turn is None:
-            return "without a time to compare with --since and --until"
+        if self.chat is not None and turn.chat_id != self.chat:
+            return "of another chat than --chat"
         if (self.since is not None and turn.timestamp < self.since) or (
             self.until is not None and turn.timestamp >= self.until
         ):
@@ -218,9 +190,8 @@ def files_of(given: list[Path], pattern: str | None) -> list[Path]:
         if str(path) != "-" and not path.exists():
             raise InvalidInput(f"{path} does not exist. Check the path.")
         inside = [path]
-        if pattern is not None and path.is_dir():  # what an archive refused comes after the chats, as in that archive
-            files = (inner for inner in path.rglob(pattern) if inner.is_file())
-            inside = sorted(files, key=lambda inner: (inner.parent.name == "_archive", inner))
+        if pattern is not None and path.is_dir():
+            inside = sorted(inner for inner in path.rglob(pattern) if inner.is_file())
         if not inside:
             raise InvalidInput(
                 f"There is no {pattern} in {path} or below it. Name the directory that contains the files."

@@ -25,7 +25,6 @@ from nightly.imports.candidates import Candidate, come_again
 from nightly.imports.matching import NEAR_SECONDS, Recorded, Seen, SeenTurn, letters, nearest
 from shared.turns.records import RecordRefused, Tombstone, Turn
 
-NO_CHAT = "?"
 #: The file of what must be remembered, and removed with its folder.
 SEEN = "seen.sqlite"
 
@@ -43,20 +42,13 @@ class ImportCounts:
 
     sums: Counter[str] = field(default_factory=Counter)
     chats: dict[str, Counter[str]] = field(default_factory=dict)
-    tombstones: int = 0
-    texts: int = 0
     first: float | None = None
     last: float | None = None
 
     def count(self, candidate: Candidate, verdict: ImportVerdict) -> None:
-        if candidate.record is None:
-            new = verdict is ImportVerdict.NEW
-            self.tombstones += new and candidate.tombstone is not None
-            self.texts += new and candidate.text is not None
-            return
         self.sums[verdict] += 1
-        self.chats.setdefault(candidate.chat_id or NO_CHAT, Counter())[verdict] += 1
-        if verdict is ImportVerdict.NEW and candidate.turn:
+        self.chats.setdefault(candidate.turn.chat_id, Counter())[verdict] += 1
+        if verdict is ImportVerdict.NEW:
             said_at = candidate.turn.timestamp
             self.first = said_at if self.first is None else min(self.first, said_at)
             self.last = said_at if self.last is None else max(self.last, said_at)
@@ -64,8 +56,6 @@ class ImportCounts:
     def to_json(self) -> dict[str, Any]:
         return {
             **{str(verdict): self.sums[verdict] for verdict in ImportVerdict},
-            "tombstones": self.tombstones,
-            "texts": self.texts,
             "first": self.first,
             "last": self.last,
             "chats": {
@@ -81,7 +71,6 @@ class ImportFilter:
         self._catalog, self._seen, self._by_words = catalog, Seen(folder / SEEN), by_words
         self._recorded = Recorded(catalog, reader, self._seen)
         self._tombstones: dict[str, list[Tombstone]] = {}
-        self._known_tombstones = set(catalog.tombstones)
         self.undone = self._recorded.undone  # what the tombstones of undone imports name, and no other
         self._file = 0
 
@@ -89,7 +78,7 @@ class ImportFilter:
         self._seen.close()
 
     def add_known(self, exported: Iterable[RawRecord], tombstones: Iterable[Tombstone]) -> None:
-        """What is known beside the archive. `exported`: records that this night exported from Redis; `tombstones`: including staged ones."""
+        """What is known beside the archive. `exported`, `tombstones`: records and tombstones that this night exported from Redis."""
         known = {one.tombstone_id: one for one in (*tombstones, *self._catalog.tombstones.values())}
         for tombstone in known.values():
             self._tombstones.setdefault(tombstone.chat_id, []).append(tombstone)
@@ -110,48 +99,22 @@ class ImportFilter:
     def expect(self, candidates: Iterable[tuple[int, Candidate]]) -> None:
         """The next import: its candidates by the number of their file in it, which are looked through before the first of them is judged."""
         if self._by_words:
-            self._seen.add_own((self._file + file, one.turn.turn_id) for file, one in candidates if one.turn)
+            self._seen.add_own((self._file + file, one.turn.turn_id) for file, one in candidates)
 
     def classify(self, candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, ImportVerdict]]:
         """Verdicts on one file's candidates, in order. Equal words at about the same time are one turn across files, but two within a file."""
         self._file += 1
         self._seen.next_file()
         for candidate in candidates:
-            yield candidate, self._verdict(candidate)
+            yield candidate, self._verdict(candidate, candidate.turn, candidate.record)
 
     def _remember(self, turn: Turn, record: RawRecord, file: int | None = None) -> None:
         self._seen.add(turn, record, letters(turn.content) if self._by_words else "", file)
 
-    def _verdict(self, candidate: Candidate) -> ImportVerdict:
-        if candidate.tombstone:
-            name = candidate.tombstone.tombstone_id
-            return self._once(f"tombstone {name}", known=name in self._known_tombstones)
-        if candidate.text:
-            if any(tombstone.erase for tombstone in self._tombstones.get(candidate.text.chat_id, [])):
-                return ImportVerdict.FORGOTTEN  # it may contain the words
-            return self._once(f"text {candidate.text.key}", known=self._catalog.has_text(candidate.text.key))
-        assert candidate.record  # noqa: S101 - one of the three is there
-        if candidate.turn is None or (candidate.quarantined and self._of_another_chat(candidate.turn)):
-            if self._is_recorded(candidate.record):
-                return ImportVerdict.KNOWN
-            self._seen.add_hash(candidate.record)
-            return ImportVerdict.NEW
-        return self._turn(candidate, candidate.turn, candidate.record)
-
-    def _once(self, name: str, *, known: bool) -> ImportVerdict:
-        return ImportVerdict.NEW if not known and self._seen.is_first(name) else ImportVerdict.KNOWN
-
     def _is_recorded(self, record: RawRecord) -> bool:
         return self._seen.has_hash(record) or self._catalog.segment_of(record.sha256) is not None
 
-    def _of_another_chat(self, turn: Turn) -> bool:
-        """Whether a turn with this id is known in another chat: then these bytes are quarantined again."""
-        seen = self._seen.turn(turn.turn_id)
-        if seen:
-            return seen.chat_id != turn.chat_id
-        return self._catalog.has_version(turn.turn_id) and self._catalog.owner_of(turn.turn_id) != turn.chat_id
-
-    def _turn(self, candidate: Candidate, turn: Turn, record: RawRecord) -> ImportVerdict:
+    def _verdict(self, candidate: Candidate, turn: Turn, record: RawRecord) -> ImportVerdict:
         if any(tombstone.covers(turn) for tombstone in self._tombstones.get(turn.chat_id, [])):
             return ImportVerdict.FORGOTTEN
         seen = self._seen.turn(turn.turn_id)

@@ -28,7 +28,6 @@ CREATE INDEX seen_by_time ON seen (chat_id, said_at);
 CREATE TABLE hashes (sha256 BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE own (file INTEGER, turn_id TEXT, PRIMARY KEY (file, turn_id)) WITHOUT ROWID;
 CREATE TABLE spent (turn_id TEXT PRIMARY KEY) WITHOUT ROWID;
-CREATE TABLE names (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE erased (chat_id TEXT, said_at REAL, turn_id TEXT, PRIMARY KEY (chat_id, said_at, turn_id)) WITHOUT ROWID;
 """
 
@@ -46,10 +45,9 @@ class Seen:
     """What must be remembered while imports are compared, in a temporary database, so that their size does not matter; gone with its folder.
 
     seen     the turns that this night exported from Redis, and the ones taken from the imports (`file`: from which one)
-    hashes   records that this night exported, and bytes other than turns, once they are taken
+    hashes   records that this night exported
     own      the ids in the imports' files, by file, where turns are told by their words
     spent    turns of one file that matched a recorded one
-    names    tombstones and texts that are taken
     erased   turns that erasing tombstones name, archived or not
     """
 
@@ -106,10 +104,6 @@ class Seen:
 
     def next_file(self) -> None:
         self._connection.execute("DELETE FROM spent")
-
-    def is_first(self, name: str) -> bool:
-        """Whether this name is taken for the first time."""
-        return self._connection.execute("INSERT OR IGNORE INTO names VALUES (?)", (name,)).rowcount > 0
 
     def _one(self, sql: str, *values: object) -> tuple[Any, ...] | None:
         row: tuple[Any, ...] | None = self._connection.execute(sql, values).fetchone()

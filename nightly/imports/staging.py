@@ -41,10 +41,8 @@ from shared.system.files import (
     try_locked_dir,
 )
 from shared.turns.records import RecordRefused, Tombstone
-from shared.wire import keys
 
 FORMAT = 1
-TEXTS = "texts.jsonl"
 #: The file that is being written; only the holder of the directory's lock writes it.
 _PART = "staging.part"
 
@@ -92,15 +90,6 @@ def stage(directory: Path, source: str, files: Sequence[str] = ()) -> Iterator[S
         fsync_dir(directory)
 
 
-def adopt(staged: Path, directory: Path) -> Path:
-    """Write an import that was staged elsewhere to where the next night reads it, complete and durable."""
-    one = StagedImport(staged)
-    with stage(directory, one.source, one.files) as staging:
-        for candidate in one:
-            staging.add(candidate)
-    return directory / staging.name
-
-
 def staged_files(directory: Path) -> list[Path]:
     """All waiting imports, the oldest first."""
     found = [*directory.glob("*.jsonl")] if directory.is_dir() else []
@@ -110,12 +99,11 @@ def staged_files(directory: Path) -> list[Path]:
 class StagedImport:
     """A staged import whose content matches its name; StagedUnreadable otherwise. Its candidates are read one by one, as often as they are asked for.
 
-    `by_words`: some of them are recognised by their words; `quarantined`: some of them were.
+    `by_words`: they are recognised by their words.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self.by_words, self.quarantined = path, False, False
-        self.tombstones: list[Tombstone] = []
+        self.path, self.by_words = path, False
         with self._reading() as handle:
             if sha256_file(path) != f"sha256:{path.stem}":
                 raise StagedUnreadable("its content does not match its name")
@@ -125,9 +113,6 @@ class StagedImport:
             self.source, self.files = header["source"], tuple(map(str, header["files"]))
             for candidate in map(_candidate, handle):
                 self.by_words |= candidate.by_words
-                self.quarantined |= candidate.quarantined
-                if candidate.tombstone:
-                    self.tombstones.append(candidate.tombstone)
 
     def __iter__(self) -> Iterator[Candidate]:
         with self._reading() as handle:
@@ -177,22 +162,14 @@ def _append(
     """Append lines; the step's folder is made durable as a whole when it is committed."""
     tallies: dict[str, ImportCounts] = {}
     with ExitStack() as stack:
-        records, tombstones, texts, events = (
-            stack.enter_context((out / name).open("ab")) for name in (RECORDS, TOMBSTONES, TEXTS, EVENTS)
-        )
+        records, events = (stack.enter_context((out / name).open("ab")) for name in (RECORDS, EVENTS))
         for one in imports:
             tally = tallies[one.path.name] = ImportCounts()
             for candidate, verdict in classify_by_file(known, one):
                 tally.count(candidate, verdict)
                 batches.add(candidate, verdict)
-                if verdict is not ImportVerdict.NEW:
-                    continue
-                if candidate.record:
+                if verdict is ImportVerdict.NEW:
                     records.write(orjson.dumps(candidate.record.to_json()) + b"\n")
-                elif candidate.tombstone:
-                    tombstones.write(orjson.dumps(_as_record(candidate.tombstone).to_json()) + b"\n")
-                elif candidate.text:
-                    texts.write(orjson.dumps(candidate.text.to_json()) + b"\n")
             for event in batches.events(one.path.stem, one.source, one.files):
                 events.write(orjson.dumps(event.to_json()) + b"\n")
     return tallies
@@ -214,7 +191,7 @@ def open_filter(
             ChatReader(catalog, settings.hmem_night_dir / "archive") as reader,
             closing(ImportFilter(catalog, reader, folder, by_words=by_words)) as known,
         ):
-            known.add_known(exported, [*tombstones, *(tombstone for one in imports for tombstone in one.tombstones)])
+            known.add_known(exported, tombstones)
             yield known
     finally:
         (folder / SEEN).unlink(missing_ok=True)
@@ -228,7 +205,7 @@ def clear(night: Night) -> None:
 
 
 def classify_by_file(known: ImportFilter, candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, ImportVerdict]]:
-    """Verdicts file by file, on candidates that are read several times; quarantined records come last, so that none takes the place of a turn."""
+    """Verdicts file by file, on candidates that are read several times."""
     known.expect(_by_file(candidates, known))
     for _, group in itertools.groupby(_by_file(candidates, known), key=lambda pair: pair[0]):
         yield from known.classify(candidate for _, candidate in group)
@@ -236,14 +213,11 @@ def classify_by_file(known: ImportFilter, candidates: Iterable[Candidate]) -> It
 
 def _by_file(candidates: Iterable[Candidate], known: ImportFilter) -> Iterator[tuple[int, Candidate]]:
     """The candidates in the order in which they are judged, each with the number of its file, from 1."""
-    number = 0
-    for quarantined in (False, True) if getattr(candidates, "quarantined", True) else (False,):
-        unit = None
-        for candidate in candidates:
-            if candidate.quarantined is quarantined:
-                number += candidate.unit != unit
-                unit = candidate.unit
-                yield number, known.as_wanted(candidate)
+    number, unit = 0, None
+    for candidate in candidates:
+        number += candidate.unit != unit
+        unit = candidate.unit
+        yield number, known.as_wanted(candidate)
 
 
 def _read_all(directory: Path) -> tuple[list[StagedImport], dict[str, str]]:
@@ -266,7 +240,3 @@ def _drop_halves(directory: Path) -> None:
         if abandoned:
             remove_halves(directory)
             (directory / _PART).unlink(missing_ok=True)
-
-
-def _as_record(tombstone: Tombstone) -> RawRecord:
-    return RawRecord(keys.TOMBSTONES.encode(), "string", tombstone.to_json())

@@ -32,14 +32,12 @@ from nightly.archive.media.places import is_forgotten, is_intact, listed
 from nightly.archive.mirror import Mirror, MirrorDiffers, bring_up_to_date, missing_there, open_mirror
 from nightly.archive.segments import (
     RawRecord,
-    WrittenText,
     parse_turn,
     segment_name,
     stored_records,
     write_segment,
-    write_texts,
 )
-from nightly.imports.staging import TEXTS, clear
+from nightly.imports.staging import clear
 from nightly.night.folder import Night, last_result
 from nightly.night.ledger import Ledger
 from shared.errors import LedgerMismatch, MirrorFailed
@@ -66,8 +64,6 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     (out / NEW).unlink()
     crash_point("archive:segment-written")
     empty(night.archive_dir)
-    with open_catalog(night) as archive:
-        _bring_texts(night, archive, eraser)
     with open_catalog(night) as archive:
         _prove(archive, _everything(night))
         erased = erasing.apply(night, archive)
@@ -129,20 +125,6 @@ def _if_reachable(night: Night, ask: Callable[[Mirror], dict[str, Any]]) -> dict
     except MirrorFailed as error:
         night.report.say(f"  Warning: {error} Until then nothing is deleted from Redis.")
         return {"error": str(error)}
-
-
-def _bring_texts(night: Night, archive: Catalog, eraser: erasing.Eraser | None) -> None:
-    """Archive the model-written texts of an import, except any that may contain what was permanently forgotten."""
-    path, tombstones = night.output("export") / TEXTS, eraser.tombstones if eraser else []
-
-    def new() -> Iterator[WrittenText]:
-        with path.open("rb") as lines:
-            for text in map(WrittenText.from_json, map(orjson.loads, lines)):
-                if not archive.has_text(text.key) and not any(map(text.is_made_from, tombstones)):
-                    yield text
-
-    if path.exists() and any(True for _ in new()):
-        write_texts(night.archive_dir, night.run, new())
 
 
 def _write_new(

@@ -61,7 +61,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         "from_capture": len(lost),
         "vanished": len(turns) + len(found[RECORDS]) - written,
         "media": len(waiting),
-        "tombstones": ordered + sum(one["tombstones"] for one in imports["files"].values()),
+        "tombstones": ordered,
         "imports": imports,
     }
 

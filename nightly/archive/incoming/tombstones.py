@@ -49,11 +49,5 @@ def judge(values: Iterable[bytes], settings: Settings, archived: Mapping[str, To
     return judged
 
 
-def imported(tombstone: Tombstone, settings: Settings) -> Tombstone:
-    """A tombstone from a file, which the owner has confirmed: it erases only if the owner's key has signed it, and hides otherwise."""
-    trusted = trusted_key(settings)
-    return tombstone if trusted and is_signed(tombstone, trusted) else only_hiding(tombstone)
-
-
 def only_hiding(tombstone: Tombstone) -> Tombstone:
     return replace(tombstone, erase=False, undo=False, signature=None)

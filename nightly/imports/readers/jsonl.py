@@ -1,7 +1,7 @@
 """JSON lines: turns as the wire writes them, and lines of an archive, as `hmem-night export-archive` and the archive itself write them.
 
-A bare turn is archived byte for byte as in its line, under the key of its task id and role. A line of an archive has its key and its hash,
-which must match. The difference: only a bare turn has `content` or `role`.
+A bare turn is archived byte for byte as in its line, under the key of its task id and role. A turn of an archive has its key and its hash, which must
+match. The difference: only a bare turn has `content` or `role`. Whatever else an archive has comes along with a copy of it (`hmem restore`).
 """
 
 from __future__ import annotations
@@ -10,21 +10,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from nightly.archive.segments import RawRecord, WrittenText
+from nightly.archive.segments import RawRecord
 from nightly.imports.candidates import VERBATIM, Candidate, ReadCandidate, lines_of, taken_or_left
 from nightly.imports.containers.opening import Export
 from nightly.imports.formats import ImportFormat, Source, file_by_file
 from nightly.imports.recognition import first_records
 from shared.hooks import hook
-from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn, dumps, loads_object, task_id_of
+from shared.turns.records import ROLES, RecordRefused, Turn, loads_object, task_id_of
 from shared.wire import keys
 
 #: First and last line of an archive's files.
 _FRAME = ("segment", "texts", "end")
-#: All lines of an archive, and what one of them has.
-_KINDS = (*_FRAME, "erased", "turn", "quarantine", "tombstone", "text")
+#: What is no turn, all lines of an archive, and what one of them has.
+_OTHERS = ("erased", "quarantine", "tombstone", "text", "event")
+_KINDS = (*_FRAME, *_OTHERS, "turn")
 _OF_KINDS = ({"format", "run"}, {"key", "sha256"}, {"key", "digest"}, {"tombstone"})
 
 
@@ -37,8 +36,10 @@ def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
                 yield taken_or_left(source.wanted, done, _bare(line, record, unit))
             elif record.get("kind") in _FRAME:
                 yield ReadCandidate(done)
-            elif record.get("kind") == "erased":
-                yield ReadCandidate(done, left_out="erased in the archive of this export")
+            elif record.get("kind") in _OTHERS:
+                yield ReadCandidate(
+                    done, left_out=f"{record['kind']}, no turn: a copy of the archive brings it (hmem restore)"
+                )
             else:
                 yield taken_or_left(source.wanted, done, _archived(record, unit))
         except RecordRefused as error:
@@ -55,33 +56,17 @@ def _bare(line: bytes, record: dict[str, Any], unit: int) -> Candidate:
 
 
 def _archived(record: dict[str, Any], unit: int) -> Candidate:
+    if record.get("kind") != "turn":
+        raise RecordRefused("neither a turn nor a line of an archive")
     try:
-        if record.get("kind") == "tombstone":
-            return Candidate(VERBATIM, unit, tombstone=Tombstone.parse(dumps(record["tombstone"])))
-        if record.get("kind") == "text":
-            return Candidate(VERBATIM, unit, text=_text(record))
-        if record.get("kind") in ("turn", "quarantine"):
-            return Candidate(VERBATIM, unit, _raw(record), quarantined=record["kind"] == "quarantine")
+        raw = RawRecord.from_json(record)
+        if raw.sha256 != record["sha256"]:
+            raise RecordRefused("the record does not match its hash")
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, RecordRefused):
             raise
         raise RecordRefused("a line of an archive lacks a field, or has one of another type") from error
-    raise RecordRefused("neither a turn nor a line of an archive")
-
-
-def _text(record: dict[str, Any]) -> WrittenText:
-    text = WrittenText.from_json(record)
-    orjson.dumps(text.to_json())  # a lone surrogate: TypeError
-    return text
-
-
-def _raw(record: dict[str, Any]) -> RawRecord:
-    raw = RawRecord.from_json(record)
-    if raw.sha256 != record["sha256"]:
-        raise RecordRefused("the record does not match its hash")
-    if not raw.key.startswith(keys.MEMORY_PREFIX.encode()):
-        raise RecordRefused("the key is not that of a turn")
-    return raw
+    return Candidate(VERBATIM, unit, raw)
 
 
 def _recognise(export: Export) -> str | None:
@@ -96,8 +81,4 @@ def _recognise(export: Export) -> str | None:
 @hook
 def import_formats() -> Sequence[ImportFormat]:
     what = "turns as JSON lines (hmem-night export-archive)"
-    return [
-        ImportFormat(
-            "jsonl", what, file_by_file(read), _recognise, "*.jsonl", ("with-tombstones", "yes"), of_a_chat=True
-        )
-    ]
+    return [ImportFormat("jsonl", what, file_by_file(read), _recognise, "*.jsonl", of_a_chat=True)]

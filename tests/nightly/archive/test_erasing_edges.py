@@ -10,11 +10,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from nightly.archive.segments import RawRecord, WrittenText
+from nightly.archive.segments import RawRecord
 from nightly.imports.candidates import Candidate
 from nightly.imports.import_filter import ImportVerdict
-from nightly.imports.staging import stage
-from nightly.night.folder import imports_dir
 from shared.turns.records import Turn, dumps
 from tests.nightly.imports.test_staging import archive as archive_lines
 from tests.nightly.imports.test_staging import judged
@@ -85,22 +83,6 @@ def test_an_import_of_another_chats_turn_is_not_taken_for_the_erased_one() -> No
     raw = RawRecord(b"hcli:memory:t:user", "string", turn.to_json())
     ((_, verdict),) = judged(archive_lines(erased={"t:user": ("first", 1000.0)}), [Candidate("jsonl", 0, raw)])
     assert verdict is ImportVerdict.NEW
-
-
-def test_an_imported_summary_does_not_outlive_a_forgetting(light: World) -> None:
-    light.say("a", "old words")
-    light.night()
-    with stage(imports_dir(light.settings()), "jsonl") as staging:
-        staging.add(Candidate("jsonl", 0, text=WrittenText("k", "m", "d", "9912", "a summary that names the walrus")))
-    light.say("b", "new words")
-    assert (
-        light.command("hmem-night", "run", check=False, HMEM_CRASH_AT="export:before-commit").returncode
-        == -signal.SIGKILL
-    )
-    stone(light)
-    light.night()
-    light.night()
-    assert holds(light, b"walrus") == []
 
 
 def test_a_night_that_was_killed_while_it_erased_is_searched_all_the_same(light: World) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nightly.archive.export import ExportScope, export_archive
-from nightly.archive.segments import RawRecord, WrittenText, write_segment, write_texts
+from nightly.archive.segments import RawRecord, write_segment
 from nightly.night.progress import Item, Reporter
 from shared.errors import InvalidInput, NightRunning
 from shared.release.manifest import LEXICAL
@@ -39,11 +39,6 @@ def document(folder: Path, chat_id: str = "9912") -> str:
 def index(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "index.json").read_bytes())
     return found
-
-
-def rest(folder: Path, name: str) -> list[dict[str, Any]]:
-    path = folder / "_archive" / f"{name}.jsonl"
-    return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
 
 
 def put(world: World, task_id: str, value: bytes | str) -> bytes:
@@ -124,7 +119,7 @@ def test_a_part(light: World) -> None:
     forget(light, "stone", "-100", turn_ids=frozenset({"b1:user"}))
     light.night()
     out = export(light, chats=frozenset({"-100"}), since=1_707_500_001.0, until=1_707_500_003.0)
-    assert sorted(path.name for path in out.iterdir()) == ["-100", "README.txt", "index.json"], "no _archive"
+    assert sorted(path.name for path in out.iterdir()) == ["-100", "README.txt", "index.json"]
     assert [json.loads(line)["task_id"] for line in turns(out, "-100")] == ["b2"]
     assert index(out)["part"] is True
     readme = (out / "README.txt").read_text(encoding="utf-8")
@@ -148,14 +143,6 @@ def archive_line(record: Turn | Tombstone) -> dict[str, Any]:
         return {"kind": "tombstone", "tombstone": json.loads(record.to_json())}
     key = f"hcli:memory:{record.turn_id}".encode()
     return {"kind": "turn", **RawRecord(key, "string", record.to_json()).to_json()}
-
-
-def test_what_a_model_wrote_before_something_was_forgotten_stays_out(light: World) -> None:
-    stone = Tombstone("stone", "9912", 1_707_600_000.0, turn_ids=frozenset({"t0:user"}))
-    archive = archive_of(light, [Turn("t1", "user", "9912", "hello", 1.0)], [stone])
-    write_texts(archive, 1, [WrittenText(f"k-{chat}", "m", "d", chat, "old words") for chat in ("9912", "other")])
-    write_texts(archive, 2, [WrittenText("new", "m", "d", "9912", "new words")])
-    assert [line["key"] for line in rest(export(light), "texts")] == ["k-other", "new"]
 
 
 def test_a_forgotten_last_version_takes_the_earlier_ones_along(light: World) -> None:
@@ -236,22 +223,15 @@ def all_turns(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("turns.jsonl")}
 
 
-def all_else(folder: Path) -> dict[str, list[bytes]]:
-    """Lines of `_archive`: one night takes in by key what several archived one after the other."""
-    return {path.name: sorted(path.read_bytes().splitlines()) for path in (folder / "_archive").iterdir()}
-
-
 @pytest.mark.slow
-def test_out_and_in_again_loses_nothing(light: World) -> None:
+def test_out_and_in_again_loses_no_turn(light: World) -> None:
     talk(light)
-    write_texts(light.night_dir / "archive", 3, [WrittenText("k", "m", "d", "9912", "a model's words")])
     first, said = export(light), release_texts(light)
     light.redis.flushall()
     again = World(light.root / "again", light.redis, light.url, light.environment)
-    again.command("hmem-night", "backfill", "jsonl", str(first), "--with-tombstones", "--yes")
+    again.command("hmem-night", "backfill", "jsonl", str(first))
     second = export(again)
     assert all_turns(second) == all_turns(first), "byte for byte"
-    assert all_else(second) == all_else(first)
     for chat_id in ("9912", *ODD_CHATS):
         assert document(second, chat_id) == document(first, chat_id)
     assert release_texts(again) == said

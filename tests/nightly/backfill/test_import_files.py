@@ -227,17 +227,3 @@ def test_what_was_erased_does_not_come_back(light: World) -> None:
     found = report(light, *file_of(light, "telegram"))
     assert fates(found) == (0, 0, 0, 3), "a question and an answer near the erased ones; nobody can tell them apart"
     assert sorted(archived(light)) == ["j1:asst", "j2:user"]
-
-
-@pytest.mark.slow
-def test_tombstones_of_an_import_are_obeyed_at_once(light: World) -> None:
-    folder = light.root / "export"
-    (folder / "9912").mkdir(parents=True)
-    (folder / "_archive").mkdir()
-    (folder / "9912" / "turns.jsonl").write_bytes(LINES)
-    stone = Tombstone("s", "9912", NOON, turn_ids=frozenset({"j2:user"}))
-    wrapped = json.dumps({"kind": "tombstone", "tombstone": json.loads(stone.to_json())}).encode()
-    (folder / "_archive" / "tombstones.jsonl").write_bytes(wrapped)
-    done = light.command("hmem-night", "backfill", "jsonl", str(folder), "--with-tombstones", "--yes", "--json")
-    assert fates(json.loads(done.stdout)) == (2, 0, 0, 1)
-    assert list(read_archive(light.night_dir / "archive").tombstones) == ["s"]

@@ -18,7 +18,7 @@ import pytest
 
 from nightly.archive.catalog import Catalog
 from nightly.archive.chat_chunks import ChatReader
-from nightly.archive.segments import RawRecord, WrittenText, write_segment
+from nightly.archive.segments import RawRecord, write_segment
 from nightly.imports.candidates import Candidate, turn_candidate
 from nightly.imports.import_filter import ImportFilter, ImportVerdict
 from nightly.imports.matching import NEAR_SECONDS
@@ -153,27 +153,15 @@ def test_the_forgotten_stays_out() -> None:
     assert verdicts(known, near, other(turn("z2", "another side", later, role="asst"))) == ["forgotten", "new"]
     assert verdicts(known, exact(turn("z", "has ids of the wire", later + 60))) == ["new"]
     assert verdicts(known, other(turn("z", "elsewhere", later, chat="5"))) == ["new"]
-    assert verdicts(archive(), exact(turn("x", "early")), Candidate("jsonl", 0, tombstone=until_noon)) == ["new", "new"]
     found = judged(archive(), [exact(turn("x", "early"))], stones=[until_noon])
     assert [verdict for _, verdict in found] == [ImportVerdict.FORGOTTEN]
-
-
-def test_tombstones_texts_and_bytes_are_taken_once() -> None:
-    stone, odd = Tombstone("s", "5", 1.0), RawRecord(b"hcli:memory:odd", "hash", b"\x00")
-    text = WrittenText("key", "model", "digest", "9912", "a summary")
-    some = [Candidate("jsonl", 0, tombstone=stone), Candidate("jsonl", 0, text=text), Candidate("jsonl", 0, odd)]
-    assert verdicts(archive(), *some, *some) == ["new"] * 3 + ["known"] * 3
-    erasing = archive(stones=[Tombstone("e", "9912", NOON, erase=True)])
-    assert verdicts(erasing, some[1]) == ["forgotten"], "a model may have written the words down"
 
 
 # ------------------------------------------------------------------------------------------------------------- files
 
 
 def test_a_staged_import_is_named_by_its_content(tmp_path: Path) -> None:
-    candidates = [exact(turn("a", "Привет")), other(turn("b", "x"), 1), Candidate("jsonl", 0, RawRecord(b"k\xff", "hash", b"\x00\xff")),
-                  Candidate("jsonl", 0, tombstone=Tombstone("s", "5", 1.0, erase=True)),
-                  Candidate("jsonl", 0, text=WrittenText("key", "model", "digest", "5", "text"))]  # fmt: skip
+    candidates = [exact(turn("a", "Привет")), other(turn("b", "x"), 1), Candidate("jsonl", 0, RawRecord(b"k\xff", "hash", b"\x00\xff"))]  # fmt: skip
     paths = []
     for _ in range(2):
         with stage(tmp_path, "jsonl") as staging:
@@ -235,12 +223,10 @@ def imports_of(world: World, run: int) -> dict[str, Any]:
 
 
 def test_the_night_takes_what_waits_and_clears_it_away(light: World) -> None:
-    stone, text = Tombstone("s", "9912", 5.0), WrittenText("key", "model", "digest", "9912", "a summary")
     with stage(imports_dir(light.settings()), "jsonl") as staging:
         for one in (exact(turn("a", "staged")), exact(turn("old", "hidden", 1.0)), exact(turn("t1", "another"))):
             staging.add(one)
-        staging.add(Candidate("jsonl", 0, tombstone=stone))
-        staging.add(Candidate("jsonl", 0, text=text))
+    light.push_tombstone(Tombstone("s", "9912", 5.0))
     light.say("t1", "of the day")
     (summary,) = light.night()
     assert (summary["exported"], summary["new"], summary["deleted"]) == (2, 2, 1)
@@ -250,7 +236,6 @@ def test_the_night_takes_what_waits_and_clears_it_away(light: World) -> None:
     held = read_archive(light.night_dir / "archive")
     assert sorted(held.versions) == ["a:user", "t1:user"]
     assert held.versions["t1:user"][0].content == "of the day"
-    assert (list(held.tombstones), list(held.texts)) == (["s"], ["key"])
     assert staged_files(imports_dir(light.settings())) == []
     assert light.night()[0]["exported"] == 0
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import stat
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +19,7 @@ from shared.system.owner_key import TRUSTED, OwnerKey, Signing, is_signed, open_
 from shared.turns.records import RecordRefused, Tombstone
 from tests.support.day.forgetting_world import hmem
 from tests.support.night.whole_archive import read_archive
-from tests.support.world import BINARIES, World
+from tests.support.world import World
 
 LATER = 1_900_000_000.0
 SECRET = "the locker opens with pelican"
@@ -226,58 +223,15 @@ def test_what_a_wish_in_a_chat_has_hidden_is_erased_by_the_owner(talked: World) 
 # ---- imports
 
 
-def lines(world: World, *tombstones: Tombstone) -> str:
-    path = world.root / "import.jsonl"
-    path.write_text(
-        "".join(json.dumps({"kind": "tombstone", "tombstone": json.loads(one.to_json())}) + "\n" for one in tombstones)
-        + '{"task_id":"i1","role":"user","chat_id":"8","content":"an imported turn","timestamp":1.0}\n'
-    )
-    return str(path)
-
-
-def test_an_import_shows_what_its_tombstones_would_take_and_asks(talked: World) -> None:
-    path = lines(talked, ERASE)
-    unasked = talked.command("hmem-night", "backfill", "jsonl", path)
-    assert "left out: 1 × a tombstone, which would remove turns" in unasked.stdout
-    assert "1 turns found: 1 new" in unasked.stdout
-    assert found(talked)
-    command = ["hmem-night", "backfill", "jsonl", path, "--with-tombstones"]
-    dry = talked.command(*command, "--dry-run")
-    assert "forged permanently hides 1 turns of chat 7 (t1:user)" in dry.stdout
-    assert not list((talked.night_dir / "imports").glob("*.jsonl")), "nothing waits for the next night"
-    assert answer(talked, command, "n") == 24
-    assert found(talked)
-    assert answer(talked, command, "y") == 0
-    assert not found(talked)
-    assert held(talked), "without the owner's signature it only hides"
-
-
-@pytest.mark.slow
-def test_an_imported_tombstone_erases_only_with_the_owners_signature(talked: World) -> None:
+def test_no_import_brings_a_tombstone(talked: World) -> None:
     owner = open_signing(talked.settings()).key
     assert owner
-    forged = replace(key(talked.root / "foreign.key").sign(ERASE), tombstone_id="foreign")
-    command = ["hmem-night", "backfill", "jsonl", "--with-tombstones", "--yes"]
-    talked.command(*command, lines(talked, forged))
-    assert held(talked)
-    talked.command(*command, lines(talked, owner.sign(ERASE)))
-    assert not held(talked)
-
-
-def answer(world: World, command: list[str], said: str) -> int:
-    """Run it on a terminal, and answer its question."""
-    ours, its = pty.openpty()
-    with subprocess.Popen(
-        [str(BINARIES / command[0]), *command[1:]], env=world.variables(), stdin=its, stdout=its, stderr=its
-    ) as child:
-        os.write(ours, f"{said}\n".encode())
-        os.close(its)
-        while True:
-            try:
-                if not os.read(ours, 4096):
-                    break
-            except OSError:  # the terminal is closed with the command
-                break
-        code = child.wait(timeout=600)
-    os.close(ours)
-    return code
+    path = talked.root / "import.jsonl"
+    path.write_text(
+        json.dumps({"kind": "tombstone", "tombstone": json.loads(owner.sign(ERASE).to_json())})
+        + '\n{"task_id":"i1","role":"user","chat_id":"8","content":"an imported turn","timestamp":1.0}\n'
+    )
+    done = talked.command("hmem-night", "backfill", "jsonl", str(path))
+    assert "left out: 1 × tombstone, no turn" in done.stdout
+    assert "1 turns found: 1 new" in done.stdout
+    assert found(talked)
