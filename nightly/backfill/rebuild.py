@@ -9,37 +9,24 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterable
-from contextlib import closing
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import closing, nullcontext
 from typing import Any
 
 from nightly import pipeline
 from nightly.archive.catalog import recomputed
 from nightly.archive.incoming.reading import turn_keys
-from nightly.index.chunk_file import ChunkFolder
-from nightly.night.folder import CACHE, Night
-from nightly.night.lease import Lease, connect
-from nightly.night.ledger import summed
+from nightly.night.lease import connect
 from nightly.night.progress import Reporter
 from nightly.night.target import open_target
-from nightly.steps import chunk
 from shared.config.credentials import for_child
 from shared.config.settings import Settings
 from shared.embedding.known_models import known_model
-from shared.embedding.models import Embedder, EmbeddingIdentity
+from shared.embedding.models import EmbeddingIdentity
 from shared.embedding.open import open_embedder
 from shared.errors import InvalidInput
 from shared.release.manifest import Manifest
-from shared.system.files import make_dir
 from shared.system.processes import module_command
-from shared.text.format import rough_duration
-from shared.turns.chunking import embedded_text
-
-#: Texts that a dry run embeds to measure the time per text: one request.
-SAMPLE_TEXTS = 32
 
 
 def rebuild_archive(
@@ -87,25 +74,17 @@ def start_again_with(model: str, arguments: list[str]) -> None:
 
 
 def plan(settings: Settings, reporter: Reporter) -> dict[str, Any]:
-    """What a backfill would do, and about how long it would embed, measured with a few texts. Nothing is written."""
-    with closing(connect(settings)) as client, tempfile.TemporaryDirectory(prefix="hmem-plan-") as folder:
-        night = Night(settings, Path(folder), client, Lease(client, settings.hmem_night_dir), reporter)
+    """What a backfill would do; nothing is written."""
+    with closing(connect(settings)) as client, recomputed(settings, reporter) as catalog:
         current = open_target(settings, client).current()
-        with closing(night.workers), recomputed(settings, reporter) as catalog:
-            accounts, _ = chunk.cut(night, catalog, list(catalog.digests()), make_dir(night.output("chunk")))
-        found: dict[str, Any] = {
-            "current": _shown(current.embedding) if current else None,
-            "turns": summed(accounts, "turns"),
-            "chunks": summed(accounts, "chunks"),
-        }
-        keys = len(turn_keys(client))
         embedder = open_embedder(settings) if settings.indexes else None
-        texts = ([embedded_text(chunk) for chunk, _ in some] for _, some in ChunkFolder(night.output("chunk")))
-        if embedder is None:
-            nothing = {"wanted": None, "cached": 0, "to_embed": 0, "texts_per_second": None, "seconds": 0.0}
-            return found | {"texts": sum(map(len, texts)), "keys": keys} | nothing
-        with closing(embedder):
-            return found | {"keys": keys, "wanted": _shown(embedder.identity)} | _to_embed(settings, embedder, texts)
+        with closing(embedder) if embedder else nullcontext():
+            return {
+                "turns": catalog.counts["turns"],
+                "keys": len(turn_keys(client)),
+                "current": _shown(current.embedding) if current else None,
+                "wanted": _shown(embedder.identity) if embedder else None,
+            }
 
 
 def _shown(identity: EmbeddingIdentity | None) -> dict[str, Any] | None:
@@ -114,49 +93,16 @@ def _shown(identity: EmbeddingIdentity | None) -> dict[str, Any] | None:
     return {name: value for name, value in identity.to_json().items() if name != "probes"}
 
 
-def _to_embed(settings: Settings, embedder: Embedder, texts: Iterable[list[str]]) -> dict[str, Any]:
-    """Counts, and the time that embedding takes, measured with the first texts that are to be embedded."""
-    from nightly.index.vector_cache import known_texts
-    from shared.embedding.probes import prove
-
-    prove(embedder)  # also loads the model before anything is timed
-    sample, wanted, missing = list[str](), 0, 0
-    for some in texts:
-        known = known_texts(settings.hmem_night_dir / CACHE, embedder.identity, some)
-        new = [text for text in dict.fromkeys(some) if text not in known]
-        wanted, missing = wanted + len(set(some)), missing + len(new)
-        sample += new[: SAMPLE_TEXTS - len(sample)]
-    counts = {"texts": wanted, "cached": wanted - missing, "to_embed": missing}
-    if not missing:
-        return counts | {"texts_per_second": None, "seconds": 0.0}
-    started = time.perf_counter()
-    embedder.embed_documents(sample)
-    rate = len(sample) / max(time.perf_counter() - started, 1e-6)
-    return counts | {"texts_per_second": round(rate, 1), "seconds": round(missing / rate, 1)}
-
-
-def plan_sentence(found: dict[str, Any], step_timeout: float) -> str:
+def plan_sentence(found: dict[str, Any]) -> str:
     """A plan as text."""
-    wanted, current = found["wanted"], found["current"]
-    in_use = f"vectors of {current['family']} ({current['provider']})" if current else "no vectors"
-    text = f"{found['turns']} turns make {found['chunks']} chunks; the current release has {in_use}. "
-    if wanted is None:
-        text += "EMBEDDER or NIGHT_INDEXES is none: nothing would be embedded."
-    else:
-        text += f"With {wanted['family']} ({wanted['provider']}): {found['to_embed']} texts to embed, {found['cached']} are cached"
-        text += (
-            f", about {rough_duration(found['seconds'])} at {found['texts_per_second']} texts/s"
-            if found["to_embed"]
-            else ""
-        )
-        text += "."
-    if found["seconds"] > step_timeout:
-        text += (
-            " That is longer than STEP_TIMEOUT: raise it, or run the backfill again, which continues where it stopped."
-        )
-    if found["keys"]:
-        text += f" {found['keys']} keys in Redis would be added."
-    return f"{text} Nothing was written."
+    current, wanted = (
+        f"vectors of {one['family']} ({one['provider']})" if one else "no vectors"
+        for one in (found["current"], found["wanted"])
+    )
+    return (
+        f"The release would be built of {found['turns']} turns and of {found['keys']} keys in Redis, with {wanted}; the current one has {current}. "
+        "Texts that were embedded before are in the cache. Nothing was written."
+    )
 
 
 def model_warning(model: str) -> str:

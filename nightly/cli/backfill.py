@@ -158,7 +158,7 @@ def _rebuild(files: list[Path], model: str | None, *, reembed: bool, accept: boo
         report.say(copied_archive.sentence(copied_archive.bring(settings, copy, report)))
     if dry_run:
         plan = rebuild.plan(settings, report)
-        print_json(plan) if json else typer.echo(rebuild.plan_sentence(plan, settings.step_timeout))
+        print_json(plan) if json else typer.echo(rebuild.plan_sentence(plan))
         return
     summaries = rebuild.rebuild_archive(settings, report, reembed=reembed, accept=accept)
     if json:

@@ -92,21 +92,6 @@ class VectorCache:
         self._connection.close()
 
 
-def known_texts(path: Path, identity: EmbeddingIdentity, texts: Sequence[str]) -> set[str]:
-    """Those of some texts that have a vector already. The cache is not touched, nor made where there is none."""
-    if not path.exists():
-        return set()
-    # Without a log the file is complete and can be opened without creating one.
-    log = path.with_name(f"{path.name}-wal")
-    uri = f"{path.absolute().as_uri()}?mode=ro" + ("" if log.exists() else "&immutable=1")
-    with closing(sqlite3.connect(uri, uri=True)) as connection:
-        if "vectors" not in _tables(connection):
-            return set()
-        sql = "SELECT 1 FROM vectors WHERE embedding = (SELECT id FROM embeddings WHERE name = ?) AND text_sha256 = ?"
-        name = _name(identity)
-        return {text for text in texts if connection.execute(sql, (name, _digest(text))).fetchone()}
-
-
 def forget(path: Path, texts: Iterable[str]) -> int:
     """Remove the vectors of these texts, of every model, and the model-written texts of a killed night; returns the number of removed vectors.
     Of a damaged file all are removed, uncounted."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeVar
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+from weakref import WeakKeyDictionary, ref
 
-from cachetools import LRUCache
+from cachetools import LRUCache, cached
 
 from shared.config.settings import Settings
 from shared.embedding.centring import centred
@@ -32,17 +31,8 @@ KEPT = 64
 MOST_COMPARED = 1000
 
 
-class _Known:
-    """Recent questions of an embedder: their vectors, and those in progress."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.kept: LRUCache[str, Vectors] = LRUCache(KEPT)
-        self.begun: dict[str, Future[Vectors]] = {}
-
-
 #: By embedder: a release and the day ask the shipped one, which the process has once, the same question.
-_KNOWN: WeakKeyDictionary[Embedder, _Known] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[Embedder, Callable[[str], Vectors]] = WeakKeyDictionary()
 _KNOWN_LOCK = threading.Lock()
 
 
@@ -50,36 +40,16 @@ class Asker:
     """Embeds questions as a release's texts were embedded, once each: who asks while it is being done waits for it. Threads may share it."""
 
     def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
+        self._embedder, alive = embedder, ref(embedder)
+
+        def embed(query: str) -> Vectors:
+            return cast(Embedder, alive()).embed_query(query)
+
         with _KNOWN_LOCK:
-            self._known = _KNOWN.setdefault(embedder, _Known())
-
-    def vector(self, query: str) -> Vectors:
-        """Unit vector of shape (dimensions,), float32; EmbeddingError if the embedder is not available."""
-        known = self._known
-        with known.lock:
-            if (kept := known.kept.get(query)) is not None:
-                return kept
-            another = known.begun.get(query)
-            own: Future[Vectors] = Future()
-            if another is None:
-                known.begun[query] = own
-        return another.result() if another else self._embed(query, own)
-
-    def _embed(self, query: str, made: Future[Vectors]) -> Vectors:
-        known = self._known
-        try:
-            vector = self._embedder.embed_query(query)
-        except BaseException as error:
-            with known.lock:
-                del known.begun[query]
-            made.set_exception(error)
-            raise
-        with known.lock:
-            del known.begun[query]
-            known.kept[query] = vector
-        made.set_result(vector)
-        return vector
+            if embedder not in _KNOWN:
+                _KNOWN[embedder] = cached(LRUCache(KEPT), condition=threading.Condition())(embed)
+            #: Unit vector of a question, shape (dimensions,), float32; EmbeddingError if the embedder is not available.
+            self.vector = _KNOWN[embedder]
 
     def close(self) -> None:
         self._embedder.close()

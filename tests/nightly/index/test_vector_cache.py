@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nightly.archive.segments import WrittenText
-from nightly.index.vector_cache import NOTES, VectorCache, forget, known_texts
+from nightly.index.vector_cache import NOTES, VectorCache, forget
 from nightly.writing.model_texts import TextCache
 from shared.embedding.known_models import MINILM
 from tests.support.night.builds import Said
@@ -48,7 +48,6 @@ def test_vectors_are_found_by_text_and_embedding(path: Path, vectors: Vectors) -
         cache.put(TEXTS[:1], vectors[9:10])
         assert np.array_equal(cache.get(TEXTS[0]), vectors[9])  # type: ignore[arg-type]
         assert list(cache.get_many([])) == []
-    assert known_texts(path, IDENTITY, asked) == set(TEXTS[:600])
 
 
 def test_what_is_forgotten_is_in_no_byte_of_the_cache(path: Path, vectors: Vectors) -> None:
