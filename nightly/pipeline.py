@@ -15,7 +15,7 @@ from nightly.archive.catalog import open_catalog, recomputed
 from nightly.archive.incoming.reading import in_batches, read_records, turn_keys
 from nightly.archive.segments import RESTORE, segment_runs
 from nightly.index import servers
-from nightly.index.previous import Last, distrust
+from nightly.index.previous import Last
 from nightly.index.recipe import recipe_of
 from nightly.lifecycle import abandon, create_folder, discard_from, new_run, overtaken, tidy
 from nightly.night import failure
@@ -250,8 +250,7 @@ class NightRun(StepRunner):
 
     def failed(self, step: Step, error: Exception) -> None:
         failure.note(self._night, step.name, error)
-        if not isinstance(error, LeaseLost):  # it may have met damage
-            distrust(self._night.settings.hmem_night_dir)
+        if not isinstance(error, LeaseLost):
             announce(self._night.settings, self._night.redis, step_names())
 
 

@@ -56,9 +56,7 @@ class ChatParts:
         """The parts that are written again."""
         gone = {name for name, path in self._paths.items() if any(rows_in(path, forgotten))} if forgotten else set()
         others = {name: record["rows"] for name, record in self._records.items() if name not in gone}
-        merged = gone | absorbed(others, new + sum(self._records[name]["rows"] for name in gone))
-        self._last.prove(CHATS, merged)
-        return merged
+        return gone | absorbed(others, new + sum(self._records[name]["rows"] for name in gone))
 
     def _carried(self, merged: Collection[str], tonight: Collection[str]) -> Iterator[ChatRow]:
         """The rows of the merged parts that count: those of which no newer part has another."""

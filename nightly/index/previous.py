@@ -2,11 +2,10 @@
 does again only the chats that have news.
 
     HMEM_NIGHT_DIR/last/<run>/<place>/...    links to the files of that night's build, which never change
-    HMEM_NIGHT_DIR/last/<run>/index.json     what all of it follows from; for each place its build parameters and its parts; each file with size,
-                                             time and sha256
+    HMEM_NIGHT_DIR/last/<run>/index.json     what all of it follows from; for each place its build parameters and its parts; each file with size and
+                                             sha256
 
-It may be deleted at any time, and is used only if all of it is as it was when it was verified: a file of the same size and time counts as that, and
-is hashed again every seventh night, before its rows are written to another file, and after a night that met damage. An index in parts
+It may be deleted at any time, and is used only if all of it is as it was when it was verified: each night hashes it once. An index in parts
 (`lexical/`, `vectors/`) is reused part by part, as links to the same files, unless a row in it is no longer wanted; so forgotten turns are
 never carried over. Small parts are merged (shared/release/parts.py). Other indexes (Chroma, LanceDB, those on servers) are written anew each night.
 """
@@ -16,7 +15,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,18 +26,16 @@ from nightly.index.recipe import comparable
 from nightly.night.folder import Night
 from shared.errors import HmemError, StorageError
 from shared.release.chats import COUNTED, ChatRow, ChatTable, version
-from shared.release.integrity import damage_named, is_due
-from shared.release.manifest import CHATS, file_record, list_files
+from shared.release.integrity import damage_named
+from shared.release.manifest import CHATS, file_record, is_proven, list_files
 from shared.release.manifest_schema import File
 from shared.release.parts import Earlier, absorbed
 from shared.system.faults import crash_point
-from shared.system.files import commit_dir, fresh_dir, remove_tree, sha256_bytes, sha256_file, write_atomic
+from shared.system.files import commit_dir, fresh_dir, remove_tree, sha256_bytes, write_atomic
 
 LAST = "last"
 INDEX = "index.json"
-#: Beside it after a night that met damage: nothing is taken to be as it was by its size and time.
-DISTRUSTED = "distrusted"
-FORMAT = 6
+FORMAT = 7
 
 Files = Mapping[str, File]
 #: What is counted over chats.
@@ -80,7 +76,7 @@ class Last:
         kept = base / str(max(runs))
         try:
             record, self.token = _read_record(kept)
-            _refuse_damage(kept, record, night.run)
+            _refuse_damage(kept, record)
         except (OSError, ValueError, KeyError, TypeError) as error:
             self.token = None
             self._say("all", f"what the last night left cannot be used ({error})")
@@ -118,16 +114,8 @@ class Last:
 
     def files(self, place: str, names: Iterable[str]) -> dict[str, File]:
         """These files of a place, as they were proven."""
-        known = ((f"{place}/{name}", self._record["files"].get(f"{place}/{name}")) for name in names)
-        return {name: {"size": file["size"], "sha256": file["sha256"]} for name, file in known if file}
-
-    def prove(self, place: str, names: Iterable[str]) -> None:
-        """StorageError unless parts whose rows are written again are what they were, byte by byte: a new part must not take over damage."""
-        for name, file in self.files(place, names).items():
-            if self.path is None or sha256_file(self.path / name) != file["sha256"]:
-                raise StorageError(
-                    f"{name}, which the last night left, is damaged. Run the night again: it makes what was in it anew."
-                )
+        files: Files = self._record["files"]
+        return {known: files[known] for name in names if (known := f"{place}/{name}") in files}
 
     def forgotten_since(self, tombstones: Mapping[str, str]) -> set[str]:
         """The chats of those tombstones (id -> chat) that the last night did not know."""
@@ -146,8 +134,6 @@ class Last:
             else:
                 self._say(f"{place}/{name}", "some of its content was forgotten or has changed")
         gone = [name for name in record["parts"] if name not in found]
-        if tonight is not None:
-            self.prove(place, gone)
         new = sum(map(rows.wanted, rows.tonight)) - sum(sum(held.values()) for held in found.values())
         others = set[str]()
         for name in gone:
@@ -156,8 +142,6 @@ class Last:
             new += sum(counted[chat] for chat in chats)
             others.update(chats)
         merged = sorted(absorbed({name: int(record["parts"][name]["rows"]) for name in found}, new))
-        if tonight is not None:
-            self.prove(place, merged)
         others.update(chat for name in merged for chat in other_chats(folder / name, tonight))
         taken = sorted(found.keys() - merged)
         return Plan(
@@ -181,13 +165,6 @@ def refuse_another_start(night: Night, last: Last) -> None:
         )
 
 
-def distrust(night_dir: Path) -> None:
-    """After damage: the next night hashes all that the last one left before it uses any of it."""
-    for kept in (night_dir / LAST).glob("[0-9]*"):
-        with suppress(OSError):
-            (kept / DISTRUSTED).touch()
-
-
 def _held(part: Path, rows: PartRows, tonight: Collection[str] | None) -> dict[str, int] | None:
     """The number of rows of each of tonight's chats in a part; None if one of them is not wanted any more, or has changed."""
     found: dict[str, int] = {}
@@ -200,13 +177,10 @@ def _held(part: Path, rows: PartRows, tonight: Collection[str] | None) -> dict[s
     return found
 
 
-def _refuse_damage(kept: Path, record: Mapping[str, Any], run: int) -> None:
-    """ValueError or OSError unless all files are as they were: by size and time, or by their hashes where it is their turn."""
-    distrusted = (kept / DISTRUSTED).exists()
+def _refuse_damage(kept: Path, record: Mapping[str, Any]) -> None:
+    """ValueError or OSError unless all files are as they were, byte by byte."""
     for name, file in record["files"].items():
-        stat = (kept / name).stat()
-        trusted = stat.st_mtime_ns == file["modified"] and not distrusted and not is_due(name, run)
-        if stat.st_size != file["size"] or not (trusted or sha256_file(kept / name) == file["sha256"]):
+        if not is_proven(kept / name, file):
             raise ValueError(f"{name} was changed")
 
 
@@ -248,8 +222,6 @@ def _keep(night: Night, base: Path) -> None:
                 shutil.copytree(night.output(step) / place, temporary / place, copy_function=os.link)
             places |= made["places"]
             files |= made["files"]
-        for name, file in files.items():
-            file["modified"] = (temporary / name).stat().st_mtime_ns
         about = {
             "format": FORMAT,
             "places": places,
