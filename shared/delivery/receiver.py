@@ -77,7 +77,7 @@ from shared.wire.client import RECEIVER, open_redis
 
 #: Seconds for the test process.
 TRIAL_TIMEOUT_SECONDS = 300
-TRIAL_MODULE, PROVEN = "shared.delivery.trial", "--proven"
+TRIAL_MODULE = "shared.delivery.trial"
 #: The only credentials that it gets: those for an index on a server.
 TRIAL_NEEDS = ("REDIS_URL", "REDIS_VECTORS_URL", "QDRANT_URL", "QDRANT_API_KEY", "DAY_STORE_URL")
 _REQUEST = re.compile(
@@ -179,7 +179,7 @@ class Receiver:
             take_over(brought, taken, self._dir, allow, modes=modes_of(self._dir), sealed=sealed)
             crash_point("publish:taken-over")
             refuse_unless_follows(taken, self._dir)
-            record = run_trial(taken, current_release(self._dir), accept=accept, proven=True)
+            record = run_trial(taken, current_release(self._dir), accept=accept)
             fsync_tree(taken)  # only a release that passed gets its name
             taken.rename(release)
             crash_point("publish:named")
@@ -213,15 +213,14 @@ class ReaderDied(ReleaseRefused):
     """The release crashes its reader, so it must not be opened."""
 
 
-def run_trial(release: Path, current: Path | None, *, accept: bool = False, proven: bool = False) -> dict[str, Any]:
+def run_trial(release: Path, current: Path | None, *, accept: bool = False) -> dict[str, Any]:
     """Open the release and search it in a separate process, which may crash (a damaged index can cause a segmentation fault).
 
-    `proven`: its files were compared with their hashes just now. Returns the gate's record; ReleaseRefused if the test failed, ReaderDied if
-    the process died or took too long.
+    Returns the gate's record; ReleaseRefused if the test failed, ReaderDied if the process died or took too long.
     """
     with tempfile.TemporaryDirectory(prefix="hmem-trial-") as state:
         paths = [str(release), state, *([str(current)] if current else [])]
-        command = module_command(TRIAL_MODULE, *([PROVEN] if proven else []), *paths)
+        command = module_command(TRIAL_MODULE, *paths)
         try:
             with for_child(only=TRIAL_NEEDS) as (environment, descriptors):
                 done = run_bounded(command, TRIAL_TIMEOUT_SECONDS, environment=environment, descriptors=descriptors)

@@ -1,6 +1,4 @@
-"""Open a release and search it, in a separate process: `python -m shared.delivery.trial [--proven] RELEASE STATE_DIR [CURRENT]`.
-
-`--proven`: the files of the release were compared with their hashes just now (shared/delivery/receiver.py).
+"""Open a release and search it, in a separate process: `python -m shared.delivery.trial RELEASE STATE_DIR [CURRENT]`.
 
 Exit 0 if the first chunk of each chat of a sample (chats with news first, the others in turns) can be read, is found by its own words, and no
 row of another chat is returned. A text that the embedder
@@ -13,7 +11,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 from collections.abc import Iterable
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,7 @@ from shared.delivery import gate
 from shared.errors import HmemError, ReleaseRefused, without_words
 from shared.release.chats import ChatTable, changed_chats, in_both
 from shared.release.integrity import damage_named
-from shared.release.manifest import LEXICAL, Manifest, read_manifest, take_as_proven
+from shared.release.manifest import LEXICAL, Manifest, read_manifest
 from shared.search.lexical import LexicalIndex
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
@@ -37,8 +35,6 @@ PROBED_CHATS = 50
 SORTED = 1000
 #: What the manifest has of all chats together.
 SUMS = ("chats", "turns", "chunks", "forgotten")
-#: An argument.
-PROVEN = "--proven"
 #: A text that every embedder accepts.
 PLAIN_WORDS = "first words"
 
@@ -52,13 +48,6 @@ def run_trial(path: Path, state_dir: Path, current: Path | None = None) -> dict[
         for chat_id, text in _probes(release, chats, news):
             _ask_for_own_words(release, chat_id, text)
         return _compare(release, current, state_dir, chats, news) if current else {}
-
-
-def _trust(*releases: Path) -> None:
-    """Do not hash files that the receiver has just compared. A damaged current release is no reference, whatever becomes of it here."""
-    for release in releases:
-        with suppress(HmemError):
-            take_as_proven(release, read_manifest(release))
 
 
 def _open(path: Path, state_dir: Path) -> OpenRelease:
@@ -176,11 +165,8 @@ def _finds(release: OpenRelease, probe: gate.Probe, in_both: set[str]) -> bool:
 
 def main() -> int:
     close_to_others()
-    arguments = [one for one in sys.argv[1:] if one != PROVEN]
-    path, state_dir, *current = map(Path, arguments)
+    path, state_dir, *current = map(Path, sys.argv[1:])
     try:
-        if PROVEN in sys.argv:
-            _trust(path, *current)
         record = run_trial(path, state_dir, *current)
     except HmemError as error:
         sys.stderr.write(f"{error}\n")

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cache
@@ -252,23 +251,12 @@ def prove_file(release: Path, manifest: Manifest, name: str) -> None:
 def is_proven(path: Path, expected: File) -> bool:
     """Whether a file is, byte for byte, what is said of it; OSError. A process hashes each once."""
     stat = path.stat()
-    if _proven.get((stat.st_dev, stat.st_ino)) != _as_proven(stat, expected):
+    now = stat.st_size, stat.st_mtime_ns, expected["size"], expected["sha256"]
+    if _proven.get((stat.st_dev, stat.st_ino)) != now:
         if stat.st_size != expected["size"] or sha256_file(path) != expected["sha256"]:
             return False
-        _proven[stat.st_dev, stat.st_ino] = _as_proven(stat, expected)
+        _proven[stat.st_dev, stat.st_ino] = now
     return True
-
-
-def take_as_proven(release: Path, manifest: Manifest) -> None:
-    """The caller's process has just had the files of this release compared: this process need not do so again before it reads them."""
-    for name, expected in manifest.files.items():
-        with suppress(OSError):
-            stat = (release / name).lstat()
-            _proven[stat.st_dev, stat.st_ino] = _as_proven(stat, expected)
-
-
-def _as_proven(stat: os.stat_result, expected: Mapping[str, Any]) -> _Proven:
-    return stat.st_size, stat.st_mtime_ns, expected["size"], expected["sha256"]
 
 
 def prove_folder(release: Path, manifest: Manifest, folder: str) -> None:
