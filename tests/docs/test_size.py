@@ -26,30 +26,30 @@ BUDGETS = {
     "dispatcher/memory": 4805,
     "dispatcher/prompt": 850,
     "dispatcher/queue": 1130,
-    "dispatcher/releases": 445,
+    "dispatcher/releases": 440,
     "nightly": 365,
-    "nightly/archive": 2185,
-    "nightly/backfill": 490,
-    "nightly/cli": 825,
-    "nightly/imports": 3535,
-    "nightly/index": 980,
+    "nightly/archive": 2000,
+    "nightly/backfill": 375,
+    "nightly/cli": 810,
+    "nightly/imports": 3435,
+    "nightly/index": 945,
     "nightly/night": 870,
-    "nightly/steps": 1080,
+    "nightly/steps": 1070,
     "nightly/writing": 480,
     "scripts": 2440,
     "shared": 160,
-    "shared/config": 940,
-    "shared/delivery": 740,
+    "shared/config": 935,
+    "shared/delivery": 715,
     "shared/embedding": 1005,
     "shared/ranking": 750,
-    "shared/release": 765,
+    "shared/release": 700,
     "shared/search": 1505,
     "shared/system": 1285,
     "shared/text": 775,
     "shared/turns": 1195,
-    "shared/vectors": 1900,
+    "shared/vectors": 1875,
     "shared/wire": 575,
-    "tests": 43130,
+    "tests": 42940,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 75, 41, 26
@@ -81,7 +81,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_965
+    assert product <= 48_380
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:
