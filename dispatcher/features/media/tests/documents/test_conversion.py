@@ -83,9 +83,9 @@ def archive(kind: str) -> bytes:
 
 @pytest.mark.parametrize(("content", "words"), [
     (documents.zipped({"a.txt": "text"}), "archive"),
-    (archive("w"), "files of this form"),
-    (gzip.compress(TEXT.encode()), "files of this form"),
-    (b"\x7fELF\x02\x01\x01" + bytes(50), "files of this form"),
+    (archive("w"), "files of this type"),
+    (gzip.compress(TEXT.encode()), "files of this type"),
+    (b"\x7fELF\x02\x01\x01" + bytes(50), "files of this type"),
     (documents.zipped({"META-INF/MANIFEST.MF": "x", "Main.class": "x"}), "archive"),
     (documents.ole("EncryptedPackage"), "password"),
     (documents.ole("WordDocument"), "old binary form"),
