@@ -3,7 +3,7 @@
 A tag is an order only with the code of its request, which is new each time and given only to the model. So a tag that a person quotes, that
 comes from memory or a web page, or that was in an earlier answer remains text, even if the model repeats it letter by letter.
 
-A tag stands at the end of a line, behind a blank or alone, and may continue over several lines of one paragraph. A tag that is only shown remains
+A tag stands behind a blank or alone, wherever in a line, and may continue over several lines of one paragraph. A tag that is only shown remains
 text: in code (fenced, indented, inline), in a quoted line, in the row of a table, in an HTML comment, between quotation marks, escaped, inside other
 brackets, or as a link. So does a malformed one. Blocks and code spans are those of CommonMark, as markdown-it-py reads them: the user sees an
 overlooked tag and can repeat it, but a wrong one forgets something.
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, Self
 
 from shared.turns.records import Task, chat_id_of, dumps, task_id_of, timestamp_of, user_id_of
@@ -163,10 +163,12 @@ class _Place:
 
 _KINDS = "|".join(TagKind)
 _OPENING = re.compile(rf"\[(?P<kind>{_KINDS})(?:[^\S\n\r]++(?P<code>[0-9A-Za-z]{{1,{LONGEST_CODE}}}+))?+[^\S\n\r]*+:")
-#: A tag, behind which its line has nothing else than further tags.
-_TAG = re.compile(
-    rf"{_OPENING.pattern}(?P<content>[\s\S]{{1,{2 * MOST_CHARACTERS}}}?)(?<!\\)\](?=[ \t]*+(?:[\r\n]|\Z|\[(?:{_KINDS})\b))"
-)
+#: What may end a tag: no link's text, and nothing within a word. Tried as often as a tag may have brackets inside.
+_CLOSING, MOST_CLOSINGS = re.compile(rf"(?<!\\)\](?=[\s.,;:!?…]|\Z|\[(?:{_KINDS})\b)"), 20
+#: Of a line, what is looked at on either side of a tag. Characters.
+LINE_CHARACTERS = 2_000
+#: What needs no blank ahead of it.
+_PUNCTUATION = tuple(".,;:!?…\r\n")
 #: The end of a text that may become the beginning of a tag.
 _BEGINNING = re.compile(
     rf"\[(?:{'|'.join(sorted({kind[:end] for kind in TagKind for end in range(len(kind))}))}"
@@ -230,17 +232,16 @@ def _places(answer: str, code: str) -> tuple[list[_Place], int]:
     for at, text in _paragraphs(answer) if _OPENING.search(answer) else ():
         tokens: list[Token] = []
         _markdown().inline.parse(text, _markdown(), {"table": _TABLE.search(text)}, tokens)
-        for match in (token.meta["match"] for token in tokens if token.type == "tag"):
-            if match["code"] != code:
+        for opening, content, end in (token.meta["tag"] for token in tokens if token.type == "tag"):
+            if opening["code"] != code:
                 strange += 1
-            elif tag := _tag(match, len(found) + 1):
-                found.append(_Place(at + match.start(), at + match.end(), tag))
+            elif tag := _tag(TagKind(opening["kind"]), content.strip(), len(found) + 1):
+                found.append(_Place(at + opening.start(), at + end, tag))
     return found, strange
 
 
-def _tag(match: re.Match[str], number: int) -> Tag | None:
+def _tag(kind: TagKind, content: str, number: int) -> Tag | None:
     """None if its text is empty or too long."""
-    kind, content = TagKind(match["kind"]), match["content"].strip()
     if len(content) > MOST_CHARACTERS:
         return None
     text, *rest = _OPTION[kind].split(content) if kind in _OPTION else [content]
@@ -263,21 +264,29 @@ def _markdown() -> MarkdownIt:
 
 
 def _found_tag(state: StateInline, _silent: bool) -> bool:
-    match = _TAG.match(state.src, state.pos)
-    if match is None or not _is_balanced(match["content"]):
+    opening = _OPENING.match(state.src, state.pos)
+    if opening is None or (end := _end_of(state.src, opening.end())) is None:
         return False
-    before = state.src[state.src.rfind("\n", 0, state.pos) + 1 : state.pos]
-    in_a_row = before.lstrip().startswith("|") or ("|" in before and state.env["table"])
+    before = state.src[max(0, state.pos - LINE_CHARACTERS) : state.pos].rpartition("\n")[2]
+    after = state.src[end : end + LINE_CHARACTERS].partition("\n")[0]
+    in_a_row = before.lstrip().startswith("|") or (state.env["table"] and "|" in before + after)
+    within = before.count("[") > before.count("]") and "]" in after
     behind_one = before.endswith("]") and state.tokens and state.tokens[-1].type == "tag"
-    if in_a_row or not (not before or before[-1].isspace() or behind_one):
+    if in_a_row or within or not (not before or before[-1].isspace() or behind_one):
         return False
-    state.push("tag", "", 0).meta["match"] = match
-    state.pos = match.end()
+    state.push("tag", "", 0).meta["tag"] = opening, state.src[opening.end() : end - 1], end
+    state.pos = end
     return True
 
 
+def _end_of(text: str, start: int) -> int | None:
+    """Where the tag ends whose content begins at `start`; None if it does not."""
+    closings = islice(_CLOSING.finditer(text, start, start + 2 * MOST_CHARACTERS), MOST_CLOSINGS)
+    return next((one.end() for one in closings if _is_balanced(text[start : one.start()])), None)
+
+
 def _is_balanced(content: str) -> bool:
-    """Whether its square brackets outside of code are pairs: else the tag ends earlier, or not at all."""
+    """Whether its square brackets outside of code are pairs."""
     depths = [0, *accumulate((one == "[") - (one == "]") for one in _CODE.sub("", content))]
     return min(depths) == depths[-1] == 0
 
@@ -314,7 +323,8 @@ def _without(answer: str, places: Sequence[_Place]) -> str:
         before, after = text[: place.start].rstrip(" \t"), text[place.end :].lstrip(" \t")
         line = before.rfind("\n") + 1
         if not (_NOTHING.fullmatch(before, line) and after[:1] in ("", "\r", "\n")):
-            text = before + after
+            between = " " if before[-1:].strip() and after and not after.startswith(_PUNCTUATION) else ""
+            text = before + between + after
             continue
         before, after = before[:line], re.sub(r"\A(?:\r\n?|\n)", "", after)
         if not before[:-1].rpartition("\n")[2].strip():  # a blank line, or the beginning
