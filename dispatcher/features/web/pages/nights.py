@@ -99,7 +99,9 @@ def run(asked: Asked) -> Response:
 
 def use_release(asked: Asked) -> Response:
     wanted = asked.number("run", 0)
-    return go_to(f"/jobs/{asked.jobs.day(f'Back to release {wanted}', 'release', 'release', 'rollback', str(wanted))}")
+    return go_to(
+        f"/jobs/{asked.jobs.day(f'Back to release {wanted}', 'release', 'release', 'rollback', str(wanted), '--yes')}"
+    )
 
 
 def unpin(asked: Asked) -> Response:
