@@ -59,7 +59,6 @@ def _plan(page: Page) -> None:
 PAGES: dict[str, Callable[[Page], None]] = {
     "home": _address("/"),
     "found": _address("/search", q="boiler valve"),
-    "operations": _address("/operations"),
     "nights": _address("/nights"),
     "night": _address(f"/nights/{DAYS}"),
     "chats": _address("/chats"),
