@@ -26,7 +26,7 @@ from shared.wire.key_table import all_keys
 from shared.wire.users import users
 
 ROOT = Path(__file__).parent.parent
-MADE = "<!-- Made by scripts/docs from {source}. Do not edit: change the code, then run scripts/docs. -->"
+MADE = "<!-- Made by scripts/docs from {source}: do not edit. -->"
 
 
 def page(title: str, source: str, *blocks: str) -> str:

@@ -159,7 +159,7 @@ class _Archive:
         return done
 
     def _segments(self, known: dict[str, set[str]]) -> SoundFiles:
-        """Those here, and those that a night has recorded."""
+        """The ones here, and the ones that a night has recorded."""
         found = self._read_all(make_dir(self._directory))
         for name in known.keys() - found.wrong.keys():
             one = found.intact.get(name)

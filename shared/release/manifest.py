@@ -249,7 +249,7 @@ def prove_file(release: Path, manifest: Manifest, name: str) -> None:
 
 
 def is_proven(path: Path, expected: File) -> bool:
-    """Whether a file is, byte for byte, what is said of it; OSError. A process hashes each once."""
+    """Whether a file is, byte for byte, the expected one; OSError. A process hashes each once."""
     stat = path.stat()
     now = stat.st_size, stat.st_mtime_ns, expected["size"], expected["sha256"]
     if _proven.get((stat.st_dev, stat.st_ino)) != now:

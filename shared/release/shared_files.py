@@ -20,7 +20,7 @@ from shared.system.files import Modes, sha256_file
 
 
 def held_files(memory_dir: Path, manifest: Manifest) -> dict[str, Path]:
-    """Of a release's files those that an earlier release has, where they are there."""
+    """The files of a release that an earlier release has, where they are there."""
     known = dict[str, Path]()
     for run in release_runs(memory_dir):
         release = release_dir(memory_dir, run)
