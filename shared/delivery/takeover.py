@@ -62,9 +62,7 @@ def take_over(
         allow(manifest)
         _refuse_unknown_names(manifest)
         sent, held = _sent(folder, manifest), held_files(memory_dir, manifest)
-        sent += [
-            name for name in manifest.files if name not in held and name not in sent
-        ]  # missing, which is reported then
+        sent += [name for name in manifest.files if name not in held and name not in sent]  # missing: it reports them
         for name in manifest.files.keys() - sent:
             link(held[name], destination / name, modes)
         _refuse_without_room(destination, sum(int(manifest.files[name]["size"]) for name in sent))
