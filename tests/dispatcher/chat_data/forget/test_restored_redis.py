@@ -65,7 +65,7 @@ def test_a_redis_from_before_brings_nothing_back(light: World, mode: str, kind: 
         from dispatcher.features.mcp.tools import ChatMemory
 
         with closing(ChatMemory(light.settings(), CHAT)) as memory:
-            told["memory_recent"] = memory.recent(10)
+            told["memory_recent"] = memory.history(10)
     running = light.start_dispatcher()
     replies = [talk.reply(one) for one in queued]
     answer = talk.asked("what did I say?")

@@ -100,9 +100,11 @@ def written(path: Path, content: bytes | str | list[Any]) -> Path:
 
 
 def read(source: str, path: Path, wanted: Wanted = HERE, *, unit: int = 0, zone: ZoneInfo = BERLIN, bot: str | None = None,
-         only: str | None = None, dates: str | None = None) -> list[ReadCandidate]:  # fmt: skip
+         only: str | None = None, dates: str | None = None, as_: str | None = None) -> list[ReadCandidate]:  # fmt: skip
     """All that the reader of this format yields."""
-    return list(reading(source, path, wanted, unit, zone, bot=bot, only=only, dates=dates))
+    return list(
+        reading(source, path, wanted, unit, zone, None, **{"bot": bot, "only": only, "dates": dates, "as": as_})
+    )
 
 
 def reading(source: str, path: Path, wanted: Wanted = HERE, unit: int = 0, zone: ZoneInfo = BERLIN, token: str | None = None,
