@@ -17,7 +17,8 @@ NAMED, NAME_CHARACTERS = 10, 60
 
 @dataclass(frozen=True)
 class ChatLine:
-    """A chat in the list: turns in the release, turns in the day store, and when the newest of those was said (POSIX seconds).
+    """A chat in the list: turns in the release, turns in the day store, and when the newest of those was said, or noted if
+    there are none (POSIX seconds).
 
     `name`: who writes in it, such as `Noor`, or `Ilya, Marta, Sam`; empty if nobody has a name, or if it was not looked up.
     """
@@ -41,7 +42,9 @@ def all_chats(memory: OpenedMemory, sees: Callable[[str], bool] = lambda _: True
     except HmemError as error:
         notes.append(str(error))
     try:
-        day = memory.day.turns.chats() if memory.day.wanted else {}
+        if memory.day.wanted:  # an import may have brought facts alone
+            noted = {chat_id: (0, at) for chat_id, at in memory.day.memories.chats().items()}
+            day = noted | memory.day.turns.chats()
     except StoreUnavailable as error:
         notes.append(str(error))
     lines = [

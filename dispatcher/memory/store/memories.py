@@ -166,6 +166,12 @@ class Memories:
         query = sa.select(*_LIGHT).where(memories.c.deadline <= until, *where)
         return self._light(query.order_by(memories.c.deadline, memories.c.memory_id).limit(limit))
 
+    def chats(self) -> dict[str, float]:
+        """Every chat with memories → when the newest was noted (POSIX seconds)."""
+        query = sa.select(memories.c.chat_id, sa.func.max(memories.c.created)).group_by(memories.c.chat_id)
+        with self._database.reading() as connection:
+            return {row[0]: row[1] for row in connection.execute(query)}
+
     def replaced_by(self, ids: Collection[int]) -> Found:
         """What these memories have replaced. Only for the owner's page."""
         return self._light(sa.select(*_LIGHT).where(memories.c.superseded_by.in_(ids)).order_by(memories.c.memory_id))

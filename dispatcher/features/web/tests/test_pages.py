@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 import orjson
 import pytest
 
+from dispatcher.features.mcp.tests.memory_server import keep
 from dispatcher.features.web.pages import moving, nights
 from dispatcher.features.web.reading import everywhere
 from dispatcher.features.web.reading.markdown import readable_answers
@@ -111,7 +112,7 @@ def test_going_back_to_a_release_pins_it_and_unpinning_begins(site: Site) -> Non
     assert "<h1>Remove the pin</h1>" in visitor.post("/releases/unpin")
 
 
-def test_chats_are_listed_and_found_by_their_id_with_memories_and_days(site: Site) -> None:
+def test_chats_are_listed_and_found_by_their_id_with_memories_and_days(site: Site, talked: World) -> None:
     visitor = site.visitor()
     page = visitor.get("/chat", chat="9912")
     assert "The boiler is a Vaillant" in page
@@ -121,6 +122,8 @@ def test_chats_are_listed_and_found_by_their_id_with_memories_and_days(site: Sit
     page = visitor.get("/chats")
     assert "a/b?c&amp;&lt;i&gt;" in page
     assert "<i>" not in page
+    keep(talked, "Nothing was ever said here", "facts-only")
+    assert "facts-only" in visitor.get("/chats"), "an import may have brought facts alone"
     for wanted in ("99", "anna"):
         found = visitor.get("/chats", q=wanted)
         assert "9912" in found
