@@ -34,7 +34,7 @@ def _preview(watched: Watched) -> None:
 
 def upload(watched: Watched, content: bytes = OLD) -> Page:
     """To the page that asks what kind of file it is."""
-    page = watched.open("/import")
+    page = watched.open("/import?list=1")
     page.get_by_label("A file").set_input_files({"name": "old.jsonl", "mimeType": "text/plain", "buffer": content})
     page.get_by_role("button", name="Upload").click()
     page.get_by_text("The file is here").wait_for()
