@@ -202,7 +202,7 @@ def _supersede(day: DayMemory, chat_id: str, facts: list[Imported]) -> None:
 
 
 def _not_forgotten(day: DayMemory, chat_id: str, facts: list[Imported]) -> list[Imported]:
-    """Without those that hmem forget erased: made from turns that it named, or older than the time before which it erased everything."""
+    """Without what hmem forget erased: made from turns that it named, or older than the time before which it erased everything."""
     from dispatcher.memory.tombstones import hidden_by
 
     ids, before = hidden_by([tombstone for tombstone in day.forgotten.of(chat_id) if tombstone.erase])
@@ -228,7 +228,7 @@ class Imported:
 
 
 def _facts(file: Path, settings: Settings) -> tuple[list[Imported], list[tuple[int, str]]]:
-    """(the memory of every line, (number, reason) of those that cannot be read)."""
+    """(the memory of every line, (number, reason) of what cannot be read)."""
     try:
         lines = file.read_bytes().splitlines()
     except OSError as error:

@@ -20,7 +20,7 @@ BUDGETS = {
     "dispatcher/chat_data": 2305,
     "dispatcher/claude": 985,
     "dispatcher/cli": 1595,
-    "dispatcher/features": 7060,
+    "dispatcher/features": 7055,
     "dispatcher/health": 1355,
     "dispatcher/installation": 1620,
     "dispatcher/memory": 4815,
@@ -36,7 +36,7 @@ BUDGETS = {
     "nightly/night": 870,
     "nightly/steps": 1070,
     "nightly/writing": 480,
-    "scripts": 2440,
+    "scripts": 2435,
     "shared": 160,
     "shared/config": 935,
     "shared/delivery": 715,
@@ -81,7 +81,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_395
+    assert product <= 48_390
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

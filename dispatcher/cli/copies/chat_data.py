@@ -260,7 +260,7 @@ def _carry_out(
 
 
 def _trusted(context: ForgetContext, *, resume: bool, yes: bool) -> list[Journal]:
-    """The unfinished requests that have the owner's signature, and with --resume those that the owner confirms."""
+    """The unfinished requests that have the owner's signature, and with --resume whichever the owner confirms."""
     found = context.journals.unfinished()
     for journal in found:
         if journal.trusted:

@@ -38,7 +38,7 @@ FORM_TOKEN = "form-token"  # noqa: S105 - the name of the field
 
 @dataclass(frozen=True)
 class Page:
-    """`writes`: takes POST alone, and not of sessions that may only look; `whole_host`: not for those that see some chats."""
+    """`writes`: takes POST alone, and not of sessions that may only look; `whole_host`: not for a session that sees some chats."""
 
     path: str
     answer: Callable[[Asked], Response]

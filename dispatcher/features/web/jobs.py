@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -21,7 +20,7 @@ from uuid import uuid4
 from dispatcher.releases.night_command import as_ourselves
 from shared.config.settings import Settings
 from shared.errors import NightRunning
-from shared.system.processes import module_command, of_the_night
+from shared.system.processes import day_command, module_command, of_the_night
 
 KEPT = 50
 #: Bytes of the end of the output that are shown.
@@ -58,11 +57,6 @@ class PageJob:
         return os.pread(self.printed.fileno(), SHOWN_BYTES, max(0, size - SHOWN_BYTES)).decode("utf-8", "replace")
 
 
-def of_day(*arguments: str) -> list[str]:
-    """The command line of an `hmem …`: as this page was started, under the same name in the same environment."""
-    return [sys.executable, "-P", "-c", "from dispatcher.cli.main import main; main()", *arguments]
-
-
 class Jobs:
     """Thread-safe."""
 
@@ -77,7 +71,7 @@ class Jobs:
 
     def day(self, title: str, kind: str, *arguments: str, chats: Sequence[str] | None = None, stdin: str = "") -> str:
         """Start an `hmem …`; returns the job's id. `stdin`: words that must not be in the process list."""
-        return self._start(title, kind, of_day(*arguments), as_ourselves(), chats, stdin)
+        return self._start(title, kind, day_command(*arguments), as_ourselves(), chats, stdin)
 
     def _start(
         self,

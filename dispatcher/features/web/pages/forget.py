@@ -11,10 +11,10 @@ from starlette.responses import Response
 
 from dispatcher.chat_data.forget.journal import unfinished_names
 from dispatcher.chat_data.forget.receipt import receipts
-from dispatcher.features.web.jobs import of_day
 from dispatcher.features.web.requests.asked import Asked, NotShown, go_to, one_at_a_time
 from dispatcher.releases.night_command import as_ourselves
 from shared.errors import InvalidInput
+from shared.system.processes import day_command
 
 #: What has to be typed before anything is erased.
 CONFIRMATION = "forget"
@@ -44,7 +44,7 @@ def preview(asked: Asked) -> Response:
     arguments, words = _selection(asked)
     try:
         with one_at_a_time(_PREVIEWING, "preview"), as_ourselves() as child:
-            command = of_day("forget", *arguments, "--json")
+            command = day_command("forget", *arguments, "--json")
             done = subprocess.run(
                 command, input=words.encode(), capture_output=True, timeout=PREVIEW_SECONDS, check=False, **child
             )

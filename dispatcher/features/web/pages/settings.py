@@ -1,4 +1,4 @@
-"""*Settings*, to be read: by subject those that people touch first, the rest folded, secrets masked."""
+"""*Settings*, to be read: by subject first what people touch, the rest folded, secrets masked."""
 
 from __future__ import annotations
 
