@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from shared.turns.records import Task, Tombstone
+from shared.turns.records import Task, Tombstone, Turn
 
 if TYPE_CHECKING:
     from dispatcher.memory.day.parts import DayParts
@@ -49,10 +49,19 @@ class MemoryRequests:
         return acted
 
     def act_later(self, record: dict[str, Any]) -> Acted:
-        """Act on tags that were stored in Redis while the store could not be reached."""
-        from dispatcher.memory.typed.tags import AnswerTags
+        """Act on tags that were stored in Redis while the store could not be reached, or that an import brought; not on those of a message that has
+        been hidden since."""
+        from dispatcher.memory.typed.acting_on_tags import Acted
+        from dispatcher.memory.typed.tags import AnswerTags, TagKind
 
-        return self.act(AnswerTags.parse(record))
+        answer = AnswerTags.parse(record)
+        said = Turn(answer.task.task_id, "user", answer.task.chat_id, "", answer.said_at)
+        if any(tag.kind is TagKind.FORGET for tag in answer.tags):  # which may have hidden its own message
+            return self.act(answer)
+        acted = Acted() if self._day.forgotten.covers(said) else self.act(answer)
+        if self._day.forgotten.covers(said):  # before, or meanwhile
+            self._forget_made_by(answer.task)
+        return acted
 
     def listing(self, chat_id: str, now: float) -> str:
         """All memories of a chat with their numbers."""

@@ -15,11 +15,13 @@ from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.store.summaries import SessionSummary
+from dispatcher.memory.tombstones import Forgotten
 from dispatcher.prompt.assemble import assemble
 from dispatcher.prompt.context import Context
 from dispatcher.queue import consolidation
 from dispatcher.queue.consolidation import MOST_TRIES, Consolidator
 from shared.config.settings import Settings
+from shared.turns.records import Tombstone
 from tests.servers.ollama_api import OllamaApi
 from tests.support.day.talking import CHAT, kept, outbox, stored, summaries, waiting
 from tests.support.machine import free_port
@@ -85,6 +87,23 @@ def test_nobody_is_reminded_of_a_goal_that_was_replaced(world: World, consolidat
     day.memories.delete(CHAT, new.memory_id)
     consolidator.round()
     assert "70 kg" in json.dumps(outbox(world)), "valid again before its time"
+
+
+@pytest.mark.parametrize("hidden", [frozenset({"t1:user"}), None])
+def test_tags_of_a_message_that_was_hidden_meanwhile_are_not_carried_out(
+    light: World, hidden: frozenset[str] | None
+) -> None:
+    """None: the whole chat was. An import hands facts over hours after it has read them, and a store may be away as long."""
+    forgotten = Forgotten(settings_of(light).hmem_state_dir)
+    forgotten.add(Tombstone("hiding", CHAT, time.time(), turn_ids=hidden))
+    with closing(DayMemory(settings_of(light), nullcontext)) as day:
+        for number, chat in ((1, CHAT), (2, "77")):
+            tag = {"number": 1, "kind": "REMEMBER", "text": f"the safe {number} opens with 4711", "options": {}}
+            about = {"task_id": f"t{number}", "chat_id": chat, "session": "", "said_at": 1.0}
+            light.redis.rpush("hcli:mem:tags", json.dumps(about | {"tags": [tag]}))
+        Consolidator(day, light.redis, "worker").round()
+        assert light.redis.llen("hcli:mem:tags") == 0
+        assert [len(day.memories.list(chat)) for chat in (CHAT, "77")] == [0, 1]
 
 
 @pytest.mark.slow

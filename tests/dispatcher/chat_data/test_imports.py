@@ -94,7 +94,7 @@ def test_undoing_leaves_what_another_import_has_too(light: World) -> None:
     light.command("hmem", "import", "--undo", first["import"], "--yes")
     assert history(light) == whole, "the larger one has all of it"
     light.command("hmem", "import", "--undo", second["import"], "--yes")
-    assert "Neither today's memory nor release" in light.command("hmem", "history", CHAT, check=False).stderr
+    assert f"There is no chat {CHAT}." in light.command("hmem", "history", CHAT, check=False).stderr
     done = light.command("hmem", "import", "--undo", "nothing", "--yes", check=False)
     assert "There is no import nothing. hmem import --list shows all." in done.stderr
 
