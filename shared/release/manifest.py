@@ -111,11 +111,11 @@ def read_manifest(release: Path) -> Manifest:
     path = release / MANIFEST
     try:
         if path.is_symlink() or (path.exists() and not path.is_file()):  # a pipe would keep us waiting
-            raise ReleaseRefused(f"The manifest {path} is not a regular file. {REPAIR}")
+            raise ReleaseRefused(f"The manifest {path} is not a regular file. {OTHER}")
         with path.open("rb") as handle:
             content = handle.read(MOST_BYTES + 1)
     except OSError as error:
-        raise ReleaseRefused(f"The manifest {path} cannot be read ({error!r}). {REPAIR}") from error
+        raise ReleaseRefused(f"The manifest {path} cannot be read ({error!r}). {OTHER}") from error
     return written_manifest(content, str(path))
 
 
@@ -123,19 +123,20 @@ def written_manifest(content: bytes, source: str) -> Manifest:
     """A manifest from the bytes of its file, which must be what this program writes; ReleaseRefused."""
     manifest = parse_manifest(content, source)
     if content != manifest.to_json():
-        raise ReleaseRefused(f"The manifest {source} is damaged (it was modified). {REPAIR}")
+        raise ReleaseRefused(f"The manifest {source} is damaged (it was modified). {OTHER}")
     return manifest
 
 
-#: What an owner does about a damaged release.
-REPAIR = "Run hmem release verify on the day host, then the night: it sends what is damaged anew."
+#: What an owner does about a damaged file of a release, and about a damaged manifest: no night may follow the release that it is of.
+REPAIR = "Run the night (hmem-night run): it sends what is damaged anew."
+OTHER = "If it is the current release's, serve another one (hmem release rollback RUN), then hmem release rollback --unpin. Then run the night."
 
 
 def parse_manifest(content: bytes, source: str) -> Manifest:
     """A manifest from its bytes, or ReleaseRefused: every field has its type and bounds."""
     if len(content) > MOST_BYTES:
         raise ReleaseRefused(
-            f"The manifest {source} is larger than {MOST_BYTES // 1_000_000} MB, so it was not read. {REPAIR}"
+            f"The manifest {source} is larger than {MOST_BYTES // 1_000_000} MB, so it was not read. {OTHER}"
         )
     try:
         record = orjson.loads(content)
@@ -153,7 +154,7 @@ def parse_manifest(content: bytes, source: str) -> Manifest:
                 "Run the night (hmem-night run): it rebuilds the release from the archive."
             )
         if missing := {one.name for one in fields(Manifest)} - record.keys():
-            raise ReleaseRefused(f"The manifest {source} cannot be used: {min(missing)}: Field required. {REPAIR}")
+            raise ReleaseRefused(f"The manifest {source} cannot be used: {min(missing)}: Field required. {OTHER}")
         return shape().validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
@@ -161,9 +162,9 @@ def parse_manifest(content: bytes, source: str) -> Manifest:
             first["loc"][0] if first["loc"] and first["loc"][0] in Manifest.__dataclass_fields__ else "an unknown field"
         )
         why = f"{name}: {first['msg'].removeprefix('Value error, ')}"
-        raise ReleaseRefused(f"The manifest {source} cannot be used: {why}. {REPAIR}") from None
+        raise ReleaseRefused(f"The manifest {source} cannot be used: {why}. {OTHER}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ReleaseRefused(f"The manifest {source} is damaged ({error!r}). {REPAIR}") from error
+        raise ReleaseRefused(f"The manifest {source} is damaged ({error!r}). {OTHER}") from error
 
 
 @cache

@@ -84,3 +84,17 @@ def test_without_hard_links_each_release_is_stored_whole(
     assert sent.count(PART) == 1
     assert not part(light, 1).samefile(part(light, 2))
     verify(light.memory_dir / "releases" / "2")
+
+
+def test_a_damaged_manifest_of_the_current_release_says_the_way_out_and_it_is_one(light: World) -> None:
+    nights(light, 2)
+    manifest = light.memory_dir / "releases" / "2" / "manifest.json"
+    manifest.write_bytes(manifest.read_bytes()[:-5])
+    light.say("t3", "said after the damage")
+    refused = light.command("hmem-night", "run", check=False)
+    assert (refused.returncode, "hmem release rollback RUN" in refused.stderr) == (16, True)
+    light.command("hmem", "release", "rollback", "1", "--yes")
+    light.command("hmem", "release", "rollback", "--unpin")
+    light.night()
+    assert verify((light.memory_dir / "current").resolve()).turns == 3
+    assert light.redis.keys("hcli:memory:*") == []

@@ -90,7 +90,7 @@ FAULTS: tuple[Fault, ...] = (
         Answer(16, f"current is missing.*{_STATUS_RELEASE}"),
     ),
     Fault(
-        "the release is damaged", breaking.damaged_release, Doctor("release", 16, "lexical/1.sqlite was changed", "hmem release verify"),
+        "the release is damaged", breaking.damaged_release, Doctor("release", 16, "lexical/1.sqlite was changed", "hmem-night run"),
         Answer(16, f"lexical/1.sqlite is missing or was changed.*{_STATUS_RELEASE}"), start="after",
     ),
     Fault(
