@@ -6,7 +6,9 @@ So a near duplicate of what the chat knows is kept as a confirmation, and forget
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 
 from nightly.archive.incoming.reading import RECORDS
 from nightly.archive.segments import stored_records, turn_of
@@ -16,6 +18,8 @@ from shared.wire import keys
 
 #: The longest one, as in an answer. A longer one is found by search alone. Characters.
 MOST_CHARACTERS = 1_000
+#: Facts in one call: Redis may be far away.
+AT_ONCE = 500
 
 
 def is_fact(turn: Turn) -> bool:
@@ -24,16 +28,19 @@ def is_fact(turn: Turn) -> bool:
 
 def hand_over(night: Night) -> int:
     """How many. A step that is repeated hands them over again, and a dispatcher that has carried one out does nothing for it."""
+    facts = _facts(night) if night.settings.has_day_store else iter(())
     count = 0
-    if not night.settings.has_day_store:
-        return count
+    while some := list(islice(facts, AT_ONCE)):
+        night.redis.rpush(keys.TAGS, *map(_asked, some))
+        count += len(some)
+    return count
+
+
+def _facts(night: Night) -> Iterator[Turn]:
     for record in stored_records(night.output("export") / RECORDS):
         with suppress(RecordRefused):
-            turn = turn_of(record)
-            if is_fact(turn):
-                night.redis.rpush(keys.TAGS, _asked(turn))
-                count += 1
-    return count
+            if is_fact(turn := turn_of(record)):
+                yield turn
 
 
 def _asked(turn: Turn) -> bytes:

@@ -25,7 +25,8 @@ from nightly.imports.matching import NEAR_SECONDS
 from nightly.imports.staging import StagedImport, StagedUnreadable, classify_by_file, open_filter, stage, staged_files
 from nightly.night.folder import imports_dir
 from shared.config.settings import load_settings
-from shared.turns.records import Tombstone, Turn
+from shared.turns.records import FACT, Tombstone, Turn
+from shared.wire import keys
 from tests.support.night.whole_archive import read_archive
 from tests.support.world import World
 
@@ -262,3 +263,16 @@ def test_an_import_is_held_neither_by_who_stages_it_nor_by_who_judges_it(tmp_pat
         tracemalloc.stop()
     assert peak < staging.path.stat().st_size / 4
     assert sorted(path.name for path in tmp_path.iterdir()) == ["archive", "catalog.json", "catalog.sqlite", "imports"]
+
+
+def test_facts_are_handed_over_in_few_calls(light: World) -> None:
+    """A call for each takes minutes where Redis is far away."""
+    with stage(imports_dir(light.settings()), "memories") as staging:
+        for number in range(1_200):
+            fact = Turn(f"f{number}", "user", "9912", f"likes number {number}", NOON, extra={FACT: True})
+            staging.add(turn_candidate("memories", 0, fact))
+    client: Any = light.redis
+    before = client.info("commandstats").get("cmdstat_rpush", {"calls": 0})["calls"]
+    light.night()
+    assert client.llen(keys.TAGS) == 1_200
+    assert client.info("commandstats")["cmdstat_rpush"]["calls"] - before <= 10
