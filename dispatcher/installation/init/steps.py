@@ -222,11 +222,8 @@ def _examine(installation: InitContext) -> int:
     terminal.title("Ready" if code == 0 else "Installed, but see the problems above (hmem doctor shows them again)")
     hmem = "hmem" if shutil.which("hmem") == str(BINARIES / "hmem") else str(BINARIES / "hmem")
     terminal.say("  Write to your bot. Then:")
-    for words, what in (
-        ("status", "how it goes"),
-        ("web", "a page of yours"),
-        (f"init --undo{' --user' if installation.as_user else ''}", "takes it out again"),
-    ):
+    undo = f"init --undo{' --user' if installation.as_user else ''}"
+    for words, what in (("status", "how it goes"), ("web", "a page of yours"), (undo, "takes it out again")):
         terminal.say(f"    {hmem} {words:20} {what}")
     return code
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from dispatcher.installation.init import claude_cli
 from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.layout import account
 from dispatcher.installation.services.by_hand import services_of
@@ -24,7 +25,7 @@ def undo(installation: InitContext) -> int:
         return 0
     installation.values = given_settings(layout)
     terminal.title(
-        "This will be taken out: the services, the settings with their secrets, and the Claude CLI if hmem init installed it"
+        "This will be taken out: the services, the settings with their secrets, the login that it was given, and the Claude CLI if it installed it"
     )
     terminal.say(f"  The conversations stay in {', '.join(map(str, _data(installation)))}.")
     if not terminal.confirm("Go ahead?"):
@@ -33,6 +34,9 @@ def undo(installation: InitContext) -> int:
     # HmemError if one of them still runs: what it needs must not be removed then.
     services_of(layout, installation.settings()).remove()
     terminal.done("services", "stopped and removed")
+    file, removed, others = claude_cli.take_out_login(layout.home)
+    if removed:
+        terminal.done("login", f"{', '.join(removed)} removed from {file}")
     remove_tree(layout.claude)
     secrets = filter(is_of_init, layout.secrets.glob("*.toml"))
     ours = (layout.redis / "redis.conf", layout.started, redis_users_file(layout), *secrets, layout.settings_file)
@@ -41,6 +45,10 @@ def undo(installation: InitContext) -> int:
     for folder in (layout.redis, layout.memory, layout.night, layout.state, layout.secrets, layout.config):
         with suppress(OSError):  # it holds data, or something of the owner's
             folder.rmdir()
+    if others:
+        terminal.note(
+            "stays", f"{', '.join(others)} in {file}, which hmem init has not set. To remove: edit that file."
+        )
     for sentence in _left(installation):
         terminal.note("stays", sentence)
     terminal.title("Taken out. hmem init sets it up again, with the conversations that are there")
@@ -59,6 +67,6 @@ def _left(installation: InitContext) -> Iterator[str]:
         yield f"The conversations, in {', '.join(map(str, directories))}. To delete them: rm -r, as root if they are another account's."
     if accounts := [name for name in installation.layout.accounts if account(name)]:
         yield f"The accounts {', '.join(accounts)}, which own them. To delete those: userdel NAME."
-    yield "Packages of the system, the login of the Claude CLI with what was set for it, and the settings of a Redis that hmem init has not made."
+    yield "Packages of the system, a login of the Claude CLI with an account, and the settings of a Redis that hmem init has not made."
     if lingers():
         yield "Your services run without a login, which others may rely on by now. To end that: loginctl disable-linger."

@@ -127,12 +127,8 @@ class SystemdServices:
         return text
 
     def _is_active(self, unit: str) -> bool:
-        return (
-            subprocess.run(
-                [*self._systemctl(), "is-active", "--quiet", unit], check=False, **as_account(None)
-            ).returncode
-            == 0
-        )
+        command = [*self._systemctl(), "is-active", "--quiet", unit]
+        return subprocess.run(command, check=False, **as_account(None)).returncode == 0
 
     def _control(self, *words: str) -> None:
         log = f"journalctl{'' if self._system else ' --user'}" + (f" -u {words[-1]} -n 20" if "." in words[-1] else "")
@@ -152,7 +148,5 @@ def user_manager_runs() -> bool:
     """Whether this user's systemd can be asked."""
     if shutil.which("systemctl") is None or not environment.variable("XDG_RUNTIME_DIR"):
         return False
-    done = subprocess.run(
-        ["systemctl", "--user", "show-environment"], capture_output=True, check=False, **as_account(None)
-    )
-    return done.returncode == 0
+    command = ["systemctl", "--user", "show-environment"]
+    return subprocess.run(command, capture_output=True, check=False, **as_account(None)).returncode == 0

@@ -84,14 +84,8 @@ def test_a_night_on_a_second_host_joined_from_nothing(homes: TwoHomes, tmp_path:
     line = homes.admit()
     joined = homes.hmem_night("join", f"127.0.0.1:{homes.port}", given=f"{line}\n")
     assert joined.returncode == 0, joined.stderr
-    steps = (
-        "✓ verbs",
-        "✓ Redis",
-        "✓ delivery",
-        "into the crontab:\n0 3 * * * HMEM_CONFIG=",
-        "Joined; the settings",
-    )
-    for said in steps:
+    crontab = "into the crontab:\n0 3 * * * HMEM_CONFIG="
+    for said in ("✓ verbs", "✓ Redis", "✓ delivery", crontab, "Joined; the settings"):
         assert said in joined.stdout
     assert not list((world.memory_dir / "incoming").iterdir()), "the trial was thrown away"
     assert not list((world.memory_dir / "releases").iterdir())

@@ -18,11 +18,8 @@ def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InitContext
     calls, units = tmp_path / "calls", tmp_path / "units"
     units.mkdir()
     script(Path(path), "apt-get", [f'echo "apt-get $*" >>{calls}', f"touch {units}/redis-server.service"])
-    script(
-        Path(path),
-        "systemctl",
-        [f'[ "$1" != list-unit-files ] || exec ls -1 {units}', f'echo "systemctl $*" >>{calls}'],
-    )
+    lines = [f'[ "$1" != list-unit-files ] || exec ls -1 {units}', f'echo "systemctl $*" >>{calls}']
+    script(Path(path), "systemctl", lines)
     script(Path(path), "sudo", ['[ "$1" = --non-interactive ] && shift', 'exec "$@"'])
     monkeypatch.setenv("PATH", path)
     monkeypatch.setattr(host, "systemd_runs", lambda: True)

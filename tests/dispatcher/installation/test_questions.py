@@ -101,10 +101,9 @@ def test_nobody_is_taken_for_the_owner_unattended(tmp_path: Path, api: TelegramA
 
 
 def test_what_is_given_is_not_asked_for(tmp_path: Path, api: TelegramApi) -> None:
-    given = {
-        "TELEGRAM_API_URL": api.url, "TELEGRAM_BOT_TOKEN": TOKEN, "ALLOWED_CHATS": "-100,5", "CHAT_TIMEZONE": "Asia/Tokyo",
-        "NIGHT_CRON": "30 2 * * *", "EMBEDDER": "none", "ARCHIVE_MIRROR": "/mnt/a", "WRITER": "claude",
-    }  # fmt: skip
+    of_bot = {"TELEGRAM_API_URL": api.url, "TELEGRAM_BOT_TOKEN": TOKEN, "ALLOWED_CHATS": "-100,5"}
+    of_night = {"CHAT_TIMEZONE": "Asia/Tokyo", "NIGHT_CRON": "30 2 * * *", "ARCHIVE_MIRROR": "/mnt/a"}
+    given = {**of_bot, **of_night, "EMBEDDER": "none", "WRITER": "claude"}
     terminal = ScriptedTerminal()
     installation = installation_in(tmp_path, terminal, given)
     ask_everything(installation)
@@ -124,12 +123,6 @@ def test_what_is_given_is_not_asked_for(tmp_path: Path, api: TelegramApi) -> Non
 def test_what_would_fail_later_is_said_at_once(
     tmp_path: Path, api: TelegramApi, name: str, value: str, why: str
 ) -> None:
-    given = {
-        "TELEGRAM_API_URL": api.url,
-        "TELEGRAM_BOT_TOKEN": TOKEN,
-        "ALLOWED_CHATS": "5",
-        "NIGHT_CRON": "0 3 * * *",
-        name: value,
-    }
+    given = {"TELEGRAM_API_URL": api.url, "TELEGRAM_BOT_TOKEN": TOKEN, "ALLOWED_CHATS": "5", "NIGHT_CRON": "0 3 * * *"}
     with pytest.raises(HmemError, match=why):
-        ask_everything(installation_in(tmp_path, ScriptedTerminal(unattended=True), given))
+        ask_everything(installation_in(tmp_path, ScriptedTerminal(unattended=True), {**given, name: value}))

@@ -1,13 +1,32 @@
-"""`hmem init --undo` alone: what it says of the conversations that it leaves."""
+"""`hmem init --undo` alone: the login that it removes, and what it says of the conversations that it leaves."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from dispatcher.installation.init import claude_cli
 from dispatcher.installation.init.undo import undo
 from tests.support.processes.installing import ScriptedTerminal, installation_in, path_without
+
+
+def test_the_key_goes_that_was_given_and_the_owners_variables_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
+    made = installation_in(tmp_path, ScriptedTerminal())
+    file = made.layout.home / ".claude" / "settings.json"
+    file.parent.mkdir(parents=True)
+    file.write_text('{"model": "opus", "env": {"ANTHROPIC_AUTH_TOKEN": "the owner\'s"}}')
+    before = json.loads(file.read_text())
+    for secret in ("first", "second"):
+        claude_cli._save(made, {"ANTHROPIC_API_KEY": secret})
+    claude_cli._save(made, {"ANTHROPIC_AUTH_TOKEN": "the owner's"})
+    assert json.loads(file.read_text())["env"]["ANTHROPIC_API_KEY"] == "second"
+    assert claude_cli.take_out_login(made.layout.home) == (file, ["ANTHROPIC_API_KEY"], ["ANTHROPIC_AUTH_TOKEN"])
+    assert json.loads(file.read_text()) == before
 
 
 def test_the_mirror_is_named_as_a_place_of_conversations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
