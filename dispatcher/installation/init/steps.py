@@ -169,8 +169,9 @@ def _services(installation: InitContext) -> str:
     write_atomic(noted, read.encode())
     if note := manager.after_restart():
         installation.notes.append(note)
-    names = ", ".join(program.name for program in manager.programs)
-    return f"{names}: {'started' if changed or stopped else 'running already'} (by {manager.name})"
+    names = ", ".join(program.name for program in manager.programs if program.name not in manager.unchecked)
+    said = f"{names}: {'started' if changed or stopped else 'running already'} (by {manager.name})"
+    return said + "".join(f"; {name}: not checked" for name in manager.unchecked)
 
 
 def _wait_for_programs(installation: InitContext, manager: ServiceManager) -> None:

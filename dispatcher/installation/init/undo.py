@@ -32,8 +32,11 @@ def undo(installation: InitContext) -> int:
         terminal.say("Nothing was changed.")
         return 0
     # HmemError if one of them still runs: what it needs must not be removed then.
-    services_of(layout, installation.settings()).remove()
+    manager = services_of(layout, installation.settings())
+    manager.remove()
     terminal.done("services", "stopped and removed")
+    for name in manager.unchecked:
+        terminal.note(name, "not checked: if you have started it, stop it there, or take its line out of cron.")
     file, removed, others = claude_cli.take_out_login(layout.home)
     if removed:
         terminal.done("login", f"{', '.join(removed)} removed from {file}")
@@ -46,9 +49,7 @@ def undo(installation: InitContext) -> int:
         with suppress(OSError):  # it holds data, or something of the owner's
             folder.rmdir()
     if others:
-        terminal.note(
-            "stays", f"{', '.join(others)} in {file}, which hmem init has not set. To remove: edit that file."
-        )
+        terminal.note("stays", f"{', '.join(others)} in {file}, which hmem init has not set. Edit that file.")
     for sentence in _left(installation):
         terminal.note("stays", sentence)
     terminal.title("Taken out. hmem init sets it up again, with the conversations that are there")

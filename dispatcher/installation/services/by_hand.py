@@ -18,14 +18,14 @@ from shared.config.settings import Settings
 from shared.errors import InstallationIncomplete
 from shared.wire.client import asking_once, open_redis
 
-#: Programs that say with `--check` whether they are at work.
+#: Programs that say with `--check` whether they are at work; the night cannot be asked.
 _CHECKED = ("dispatcher", "telegram")
 
 
 class ByHand:
     """The programs of an installation, as far as they can be looked after without a service manager."""
 
-    name = "hand"
+    name, unchecked = "hand", ("night",)
 
     def __init__(self, layout: Layout, programs: Sequence[Service], settings: Settings) -> None:
         self._layout, self.programs, self._settings = layout, programs, settings

@@ -29,7 +29,9 @@ UNITS = {name: f"hmem-{name}.service" for name in ("redis", "dispatcher", "teleg
 
 
 class SystemdServices:
-    """The system's manager, or this user's."""
+    """The system's manager, or this user's. `unchecked`: programs of which it is not known whether they run."""
+
+    unchecked: tuple[str, ...] = ()
 
     def __init__(self, layout: Layout, programs: Sequence[Service], settings: Settings) -> None:
         self._layout, self.programs, self._settings = layout, programs, settings

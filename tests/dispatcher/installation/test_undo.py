@@ -40,6 +40,7 @@ def test_the_mirror_is_named_as_a_place_of_conversations(tmp_path: Path, monkeyp
     layout.settings_file.write_text(f'# Written by hmem init\nARCHIVE_MIRROR = "{mirror}"\n')
     monkeypatch.setattr("dispatcher.installation.init.undo.lingers", lambda: True)
     assert undo(installation) == 0
+    assert "night          not checked" in terminal.text
     assert "loginctl disable-linger" in terminal.text
     assert (mirror / "segment").exists()
     assert not layout.settings_file.exists()
