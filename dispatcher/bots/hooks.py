@@ -1,4 +1,6 @@
-"""What features add to our Telegram bot (shared/hooks.py). Which chats it answers: dispatcher/queue/admission.py."""
+"""What features add to the Telegram bot, and the last hook to `hmem talk` (shared/hooks.py). How to add another front end: CONTRIBUTING.md. Which
+chats the bot answers: dispatcher/queue/admission.py.
+"""
 
 from __future__ import annotations
 

@@ -29,9 +29,9 @@ def init_(
     from dispatcher.installation.layout import layout_here
 
     if not yes and not is_for_people():
+        settings = " with the settings in the environment (at least TELEGRAM_BOT_TOKEN and ALLOWED_CHATS)"
         raise InvalidInput(
-            "hmem init asks questions, and there is no terminal to ask on. Run it on one, or use --yes with the settings in the environment "
-            "(at least TELEGRAM_BOT_TOKEN and ALLOWED_CHATS)."
+            f"hmem init asks questions, and there is no terminal to ask on. Run it on one, or add --yes{'' if undo else settings}."
         )
     layout = layout_here(own_user=user)
     installation = InitContext(layout, Terminal(unattended=yes), {}, as_user=user)

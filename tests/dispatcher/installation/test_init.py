@@ -37,7 +37,7 @@ def test_from_nothing_to_a_remembered_message_and_out_again(home: NewHome) -> No
     home.start_programs(output)
     wait_for(lambda: home.run("telegram", "--check").returncode == 0, "the bot to start")
     output = home.install()
-    assert "redis, dispatcher, telegram, night: running already (by hand)" in output
+    assert "redis, dispatcher, telegram: running already (by hand); night: not checked" in output
     assert home.telegram.texts(CHAT)[0].startswith("Hello, I am ready.")
     settings = home.config / "hmem.toml"
     assert settings.stat().st_mode & 0o777 == 0o600
@@ -129,4 +129,5 @@ def test_what_breaks_is_said_with_its_cure_and_can_be_gone_on_from(
 def test_it_asks_nothing_without_a_terminal(home: NewHome) -> None:
     code, output = home.init()
     assert code == InvalidInput.exit_code
-    assert "there is no terminal to ask on" in output
+    assert "add --yes with the settings" in output
+    assert "there is no terminal to ask on. Run it on one, or add --yes.\n" in home.init("--undo")[1]
