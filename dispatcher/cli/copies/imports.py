@@ -29,7 +29,7 @@ app = application()
 #: Facts of a preview that are compared with what is known, and characters that are quoted.
 COMPARED, QUOTED = 200, 80
 #: An option whose value an error asks for.
-_ASKED_FOR = re.compile(r"(?:[Nn]ame|[Gg]ive) [^.;]*--(chat|bot|only|dates)\b")
+_ASKED_FOR = re.compile(r"(?:[Nn]ame|[Gg]ive) [^.;]*--(chat|bot|as|only|dates)\b")
 
 
 @app.command("import")
@@ -90,21 +90,24 @@ def _refuse_elsewhere(settings: Settings) -> None:
 def _bring_in(settings: Settings, arguments: list[str], *, dry_run: bool, yes: bool, json: bool) -> None:
     from dispatcher.releases.night_command import NightCommandFailed, run_night
 
+    new = True
     try:
         if dry_run or not yes:
-            arguments = _previewed(settings, arguments, json=json)
-        if dry_run:
+            arguments, new = _previewed(settings, arguments, json=json)
+        if dry_run or not new:
             return
-        if not (yes or (not json and sys.stdin.isatty() and typer.confirm("Import this?"))):
-            typer.echo("Nothing was imported. Run it again with --yes.", err=True)
+        if not yes and (json or not sys.stdin.isatty()):
+            raise InvalidInput("Nothing was imported, as nobody could be asked. Add --yes.")
+        if not (yes or typer.confirm("Import this?")):
+            typer.echo("Nothing was imported.", err=True)
             return
         typer.echo(run_night(settings, "backfill", *arguments, *(["--json"] if json else [])), nl=False)
     except NightCommandFailed as error:
         raise SystemExit(error.code) from error  # the night has said why
 
 
-def _previewed(settings: Settings, arguments: list[str], *, json: bool) -> list[str]:
-    """Show what would come in; the arguments, with what had to be asked for."""
+def _previewed(settings: Settings, arguments: list[str], *, json: bool) -> tuple[list[str], bool]:
+    """Show what would come in; (the arguments, with what had to be asked for; whether anything is new)."""
     from dispatcher.releases.night_command import NightCommandFailed, run_night
 
     while True:
@@ -116,13 +119,14 @@ def _previewed(settings: Settings, arguments: list[str], *, json: bool) -> list[
             if missing is None or json or not sys.stdin.isatty():
                 raise
             arguments = [*arguments, f"--{missing[1]}={typer.prompt(f'--{missing[1]}')}"]
+    report = orjson.loads(printed)
+    new = bool(report["new"])
     if json:
         typer.echo(printed, nl=False)
-        return arguments
-    report = orjson.loads(printed)
+        return arguments, new
     *text, nothing_written = report["text"]
     typer.echo("\n".join([*text, *_like_known_ones(settings, report["facts"]), nothing_written]))
-    return arguments
+    return arguments, new
 
 
 def _like_known_ones(settings: Settings, facts: list[dict[str, Any]]) -> Iterator[str]:

@@ -1,4 +1,6 @@
-"""`/import` as the caption of a file: what would come in, and after a yes the import, in a process of its own that outlives this one.
+"""`/import` as the caption of a file: what would come in, and after a yes the import, in a process of its own.
+
+That goes on if this one ends, unless systemd ends it with the unit: what was staged by then comes in with the next night. Then nobody is told.
 
 /import [bot: NAME; as: NAME; only: TITLE; dates: dmy] (with a file) · /import · /import yes|no ID · /import undo IMPORT
 
@@ -151,7 +153,8 @@ class ImportPart:
     def _undo(self, chat_id: str, name: str) -> CommandReply:
         if name not in [one["import"] for one in self._imports(chat_id)]:
             return CommandReply(tr(USAGE), error=True)
-        self._start(chat_id, f"undo-{name}", ["import", "--undo", name, "--yes"], None)
+        folder = make_dir(make_dir(self._folder) / uuid4().hex[:12])
+        self._start(chat_id, f"undo-{name}", ["import", "--undo", name, "--yes"], folder)
         return CommandReply(tr(UNDOING))
 
     def _listing(self, chat_id: str, now: float) -> CommandReply:
@@ -182,22 +185,27 @@ class ImportPart:
             request = {}
         return folder, request if request.get("chat_id") == chat_id else None
 
-    def _start(self, chat_id: str, name: str, arguments: list[str], folder: Path | None) -> None:
-        """Run an `hmem …` that goes on if this process ends. Its night restarts no dispatcher: this one waits for it."""
-        with as_ourselves() as child:
+    def _start(self, chat_id: str, name: str, arguments: list[str], folder: Path) -> None:
+        """Run an `hmem …`. Its night restarts no dispatcher: this one waits for it."""
+        with (
+            as_ourselves() as child,
+            (folder / "printed").open("wb") as printed,
+            (folder / "errors").open("wb") as errors,
+        ):
             environment = {**child.pop("env"), "RESTART_COMMAND": ""}
             process = subprocess.Popen(
-                day_command(*arguments), env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE, start_new_session=True, **child,
+                day_command(*arguments), env=environment, stdin=subprocess.DEVNULL, stdout=printed, stderr=errors,
+                start_new_session=True, **child,
             )  # fmt: skip
         threading.Thread(target=self._wait, args=(chat_id, name, process, folder), daemon=True).start()
 
-    def _wait(self, chat_id: str, name: str, process: subprocess.Popen[bytes], folder: Path | None) -> None:
-        printed, errors = (text.decode("utf-8", "replace").strip() for text in process.communicate())
-        said = errors.rpartition("\n")[2] if process.returncode else printed
-        if folder is not None:
-            remove_tree(folder)
-        log.info("an import has ended", name=name, code=process.returncode)
+    def _wait(self, chat_id: str, name: str, process: subprocess.Popen[bytes], folder: Path) -> None:
+        code = process.wait()
+        said = (folder / "printed").read_text(encoding="utf-8", errors="replace").strip()
+        if code:
+            said = (folder / "errors").read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
+        remove_tree(folder)
+        log.info("an import has ended", name=name, code=code)
         outbox = keys.outbox(bot_of(chat_id))
         text = said.replace(f"{folder}/0/", "")[-SHOWN_CHARACTERS:]
         message = {"id": f"import-{name}", "chat_id": chat_id, "text": text, "created_at": time.time()}

@@ -3,7 +3,7 @@
 A tag is an order only with the code of its request, which is new each time and given only to the model. So a tag that a person quotes, that
 comes from memory or a web page, or that was in an earlier answer remains text, even if the model repeats it letter by letter.
 
-A tag stands behind a blank or alone, wherever in a line, and may continue over several lines of one paragraph. A tag that is only shown remains
+A tag stands wherever in a line, and may continue over several lines of one paragraph. A tag that is only shown remains
 text: in code (fenced, indented, inline), in a quoted line, in the row of a table, in an HTML comment, between quotation marks, escaped, inside other
 brackets, or as a link. So does a malformed one. Blocks and code spans are those of CommonMark, as markdown-it-py reads them: the user sees an
 overlooked tag and can repeat it, but a wrong one forgets something.
@@ -164,7 +164,8 @@ class _Place:
 _KINDS = "|".join(TagKind)
 _OPENING = re.compile(rf"\[(?P<kind>{_KINDS})(?:[^\S\n\r]++(?P<code>[0-9A-Za-z]{{1,{LONGEST_CODE}}}+))?+[^\S\n\r]*+:")
 #: What may end a tag: no link's text, and nothing within a word. Tried as often as a tag may have brackets inside.
-_CLOSING, MOST_CLOSINGS = re.compile(rf"(?<!\\)\](?=[\s.,;:!?…]|\Z|\[(?:{_KINDS})\b)"), 20
+_QUOTES = "`\"'“„”‘‚’«»‹›「」"
+_CLOSING, MOST_CLOSINGS = re.compile(rf"(?<!\\)\](?![({_QUOTES}0-9A-Za-z_])"), 20
 #: Of a line, what is looked at on either side of a tag. Characters.
 LINE_CHARACTERS = 2_000
 #: What needs no blank ahead of it.
@@ -182,6 +183,7 @@ _QUOTE = re.compile(r"[ \t]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)*+>")
 _TABLE = re.compile(r"^(?=[^\n]*\|)[ \t:|-]*-[ \t:|-]*$", re.MULTILINE)
 #: The beginning of a line with nothing else than tags; blank lines.
 _NOTHING = re.compile(r"[ \t]*+(?:[-*+•]|\d{1,9}[.)])?+[ \t]*+")
+_EMPHASIS = re.compile("[*_]+")
 _BLANK_LINES, _CODE = re.compile(r"\A(?:[ \t]*+(?:\r\n?|\n))++"), re.compile("`[^`]*`")
 
 
@@ -271,8 +273,7 @@ def _found_tag(state: StateInline, _silent: bool) -> bool:
     after = state.src[end : end + LINE_CHARACTERS].partition("\n")[0]
     in_a_row = before.lstrip().startswith("|") or (state.env["table"] and "|" in before + after)
     within = before.count("[") > before.count("]") and "]" in after
-    behind_one = before.endswith("]") and state.tokens and state.tokens[-1].type == "tag"
-    if in_a_row or within or not (not before or before[-1].isspace() or behind_one):
+    if in_a_row or within or before.endswith(("(", "[", *_QUOTES)):
         return False
     state.push("tag", "", 0).meta["tag"] = opening, state.src[opening.end() : end - 1], end
     state.pos = end
@@ -321,9 +322,13 @@ def _without(answer: str, places: Sequence[_Place]) -> str:
     text, ended = answer, answer.endswith(("\n", "\r"))
     for place in reversed(places):
         before, after = text[: place.start].rstrip(" \t"), text[place.end :].lstrip(" \t")
+        marks = _EMPHASIS.match(after)
+        if marks and before.endswith(marks[0]):  # nothing is left to be emphasised
+            before, after = before.removesuffix(marks[0]).rstrip(" \t"), after.removeprefix(marks[0]).lstrip(" \t")
         line = before.rfind("\n") + 1
         if not (_NOTHING.fullmatch(before, line) and after[:1] in ("", "\r", "\n")):
-            between = " " if before[-1:].strip() and after and not after.startswith(_PUNCTUATION) else ""
+            blank = answer[max(0, place.start - 1) : place.start].isspace() or text[place.end : place.end + 1].isspace()
+            between = " " if blank and before[-1:].strip() and after and not after.startswith(_PUNCTUATION) else ""
             text = before + between + after
             continue
         before, after = before[:line], re.sub(r"\A(?:\r\n?|\n)", "", after)

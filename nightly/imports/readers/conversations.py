@@ -19,10 +19,11 @@ from cachetools import LRUCache
 
 from nightly.imports.candidates import MadeUpIds, ReadCandidate, Wanted, made_up_id, noted_by, read_turn
 from nightly.imports.containers.members import Member, MemberStream
-from nightly.imports.containers.opening import Export, opened_export
+from nightly.imports.containers.opening import Export, opened_export, printable
 from nightly.imports.formats import Source
 from nightly.imports.json_stream import JsonStream
 from nightly.imports.recognition import outlines
+from shared.errors import InvalidInput
 from shared.text.format import one_line, shorten
 from shared.turns.message_origin import Origin, is_group
 from shared.turns.records import ANSWERS, BEGINS, CONVERSATION, RecordRefused, Turn
@@ -31,6 +32,8 @@ from shared.turns.records import ANSWERS, BEGINS, CONVERSATION, RecordRefused, T
 _PATTERNS = ("conversations.json", "conversations-*.json")
 #: The longest title that is kept.
 TITLE_CHARACTERS = 200
+#: Senders of a file that are known by name: of one with more, nobody is refused.
+_MOST_SENDERS = 50
 OTHER_BRANCH = "of a branch that was edited or answered anew"
 OTHER_CONVERSATION = "of another conversation than --only"
 
@@ -264,6 +267,7 @@ class Messenger:
     bot: str | None
     person: str | None
     _hours: LRUCache[int, MadeUpIds] = field(default_factory=lambda: LRUCache(8))
+    _senders: dict[str, str] = field(default_factory=dict)  # as they are compared → as they are written
 
     def read(
         self, done: int, place: str, sender: str, text: str, at: float, clock: object, **origin: dict[str, Any] | None
@@ -272,6 +276,8 @@ class Messenger:
         ids = self._hours.setdefault(int(at // 3600), MadeUpIds(self.source))
         by_bot = self.bot is not None and plain(sender) == plain(self.bot)
         chat = self.wanted.chat or ""
+        if len(self._senders) < _MOST_SENDERS:
+            self._senders.setdefault(plain(sender), sender)
         by_person = self.person is not None and plain(sender) == plain(self.person) and not is_group(chat)
         try:
             turn = Turn(
@@ -286,6 +292,14 @@ class Messenger:
             return read_turn(self.wanted, done, place, self.source, self.unit, turn)
         except RecordRefused as error:
             return ReadCandidate(done, unreadable=str(error), place=place)
+
+    def refuse_unknown_person(self, path: Path) -> None:
+        """Once all was read: InvalidInput if nobody in it is the one that --as names."""
+        if self.person and plain(self.person) not in self._senders and 0 < len(self._senders) < _MOST_SENDERS:
+            some = ", ".join(printable(shorten(one, 40)) for one in self._senders.values())
+            raise InvalidInput(
+                f"Nobody in {path} is called {printable(self.person)}: there are {some}. Name one with --as NAME."
+            )
 
 
 def title_of(value: object) -> str:

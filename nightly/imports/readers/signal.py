@@ -192,6 +192,7 @@ def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
         members = _chosen(export)
         chat = _wanted_chat(export, members, source.zone, source.option("only"))
         yield from export.each(members, messages)
+    messenger.refuse_unknown_person(path)
 
 
 def _chosen(export: Export) -> list[Member]:

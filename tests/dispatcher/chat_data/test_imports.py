@@ -101,13 +101,13 @@ def test_undoing_leaves_what_another_import_has_too(light: World) -> None:
 
 def test_the_preview_says_what_it_is_and_shows_the_first_and_last_words(light: World) -> None:
     path = export(light, "export.zip", "what stands at the pond?", "A heron.", "thanks")
-    done = light.command("hmem", "import", str(path), ALLOWED_CHATS=CHAT)
+    done = light.command("hmem", "import", str(path), ALLOWED_CHATS=CHAT, check=False)
     assert "conversations.json" in done.stderr, "by what it is recognised"
     assert "3 turns found: 3 would be new" in done.stdout
     assert "into chat 9912, the only one that the bot answers (--chat names another)" in done.stdout
     assert "user: what stands at the pond?" in done.stdout
     assert "user: thanks" in done.stdout
-    assert "Nothing was imported. Run it again with --yes." in done.stderr
+    assert "Nothing was imported, as nobody could be asked. Add --yes." in done.stderr
     assert listed(light) == []
     odd = path.rename(os.fsdecode(os.fsencode(light.root) + b"/caf\xe9.zip"))
     assert bring(light, odd)["new"] == 3
@@ -186,7 +186,7 @@ def test_what_another_program_remembered_becomes_memories_and_goes_with_its_impo
     facts = "[2025-11-02] - likes short answers\n[2025-11-03] - has a dog, Rex\n[unknown] - " + "long " * 300
     path = written(light.root / "memories.md", facts)
     light.command("hmem", "memory", "add", CHAT, "Likes short answers.")
-    shown = light.command("hmem", "import", str(path), ALLOWED_CHATS=CHAT).stdout
+    shown = light.command("hmem", "import", str(path), "--dry-run", ALLOWED_CHATS=CHAT).stdout
     assert "2 facts that would become memories" in shown
     assert "2025-11-03  has a dog, Rex" in shown
     assert '"likes short answers" is known as 1. "Likes short answers."' in shown
@@ -210,3 +210,18 @@ def test_what_another_program_remembered_becomes_memories_and_goes_with_its_impo
         light.redis.rpush("hcli:mem:tags", handed_over_again)
     consolidated(light)
     assert remembered(light) == ["Likes short answers.", "has a dog, Rex"]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "is empty."),
+        (b"\x89PNG\r\n\x1a\n\0\0", "holds no text (a picture, a recording, a program?)."),
+        (zipped({"conversations.json": "[" + " " * 9_000})[:100], "is refused: "),
+        (b"only words", "is not recognised by its content as any of these: "),
+    ],
+)
+def test_what_is_no_export_is_refused_with_the_reason(light: World, content: bytes, why: str) -> None:
+    done = light.command("hmem", "import", str(written(light.root / "file", content)), "--yes", check=False)
+    assert f"{light.root / 'file'} {why}" in done.stderr
+    assert done.returncode == InvalidInput.exit_code

@@ -242,7 +242,10 @@ def test_what_is_not_as_it_was_built_is_not_served_and_the_rest_is(light: World,
         .startswith("no recalled text: Release 1: lexical/1.sqlite is missing")
     )
     status = light.status(check=False)
-    assert (status.returncode, "is missing or was changed. Run the night (hmem-night run)" in status.stderr) == (16, True)
+    assert (status.returncode, "is missing or was changed. Run the night (hmem-night run)" in status.stderr) == (
+        16,
+        True,
+    )
 
 
 def test_a_batch_names_what_could_not_be_asked_and_refuses_what_is_no_question(light: World, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_what_is_malformed_stays_text(answer: str) -> None:
     "‘[REMEMBER c0de: x]’", 'write "[REMEMBER c0de: x]."', '"[REMEMBER c0de: x] [GOAL c0de: y]"', r"\[REMEMBER c0de: x]",
     r"\\\[REMEMBER c0de: x]", r"[REMEMBER c0de: x\]", "<!-- [REMEMBER c0de: x] -->", "a <!--\n[REMEMBER c0de: x]\n--> b",
     "<!--\n\n[REMEMBER c0de: x]\n\n-->", "| tag |\n|---|\n| [REMEMBER c0de: x] |", "  | a | [REMEMBER c0de: x]",
-    r"\`[REMEMBER c0de: x]`", '"[REMEMBER c0de: x] and', "a.[REMEMBER c0de: x]", "[REMEMBER c0de: x]y",
+    r"\`[REMEMBER c0de: x]`", '"[REMEMBER c0de: x] and', "[REMEMBER c0de: x]y",
     "a | b\n--- | ---\nc | [REMEMBER c0de: x]", "a | b\n--- | ---\n[REMEMBER c0de: x] | c",
 ])  # fmt: skip
 def test_what_is_shown_stays_text(answer: str) -> None:
@@ -91,6 +91,7 @@ def test_what_is_shown_stays_text(answer: str) -> None:
 @pytest.mark.parametrize(("answer", "text"), [
     ("```\ncode\n```\n[REMEMBER c0de: x]", "```\ncode\n```"), ("~~~\n```\n~~~\n[REMEMBER c0de: x]", "~~~\n```\n~~~"),
     ("`code` [REMEMBER c0de: x] `code`", "`code` `code`"), ("Noted [REMEMBER c0de: x]. More?", "Noted. More?"),
+    ("好的。[REMEMBER c0de: x]。", "好的。。"), ("Yes. **[REMEMBER c0de: x]**", "Yes."),
     ("[REMEMBER c0de: x] and [1]", "and [1]"), ("a ` alone [REMEMBER c0de: x]", "a ` alone"),
     ("a ` alone\n\nb ` [REMEMBER c0de: x]", "a ` alone\n\nb `"), (r"\` [REMEMBER c0de: x]", r"\`"),
     ("```a` no fence\n[REMEMBER c0de: x]", "```a` no fence"), ("> quoted\n\n[REMEMBER c0de: x]", "> quoted"),

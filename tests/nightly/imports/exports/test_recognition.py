@@ -67,9 +67,10 @@ def test_nothing_else_is_any(tmp_path: Path) -> None:
     for name, content in others.items():
         path = written(tmp_path / "others" / name, content)
         assert names(path) == [], name
-        with pytest.raises(InvalidInput, match="not recognised by its content as any of these: ") as refused:
+        why = "not recognised by its content as any of these: .*claude: Claude's data export" if content else "is empty"
+        why = "holds no text" if name == "noise" else why
+        with pytest.raises(InvalidInput, match=why):
             format_of([path])
-        assert "claude: Claude's data export" in str(refused.value)
     assert names(tmp_path / "others") == []
     assert names(tmp_path / "missing") == names(tmp_path / ("x" * 5000)) == names(Path("/dev/zero")) == []
     both = [GOLDEN[source](tmp_path / source, False) for source in ("chatgpt", "whatsapp")]

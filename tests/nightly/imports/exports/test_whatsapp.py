@@ -157,6 +157,8 @@ def test_who_is_the_person_of_the_chat_has_no_name_there(tmp_path: Path) -> None
     path = written(tmp_path / "_chat.txt", "31/12/2023, 23:59 - Ann: hello\n31/12/2023, 23:59 - Bob: hi\n")
     mine = turns(read("whatsapp", path, as_="ann"))
     assert [turn.name for turn in mine] == [None, "Bob"]
+    with pytest.raises(InvalidInput, match="is called Eve: there are Ann, Bob"):
+        read("whatsapp", path, as_="Eve")
     assert [turn.turn_id for turn in mine] == [turn.turn_id for turn in turns(read("whatsapp", path))]
     export = written(tmp_path / "conversations.json", [gpt_conversation(gpt_node("q", "root", "user", "hello", NOON))])
     assert [turn.name for turn in turns(read("chatgpt", export, Wanted(chat="-100"), as_="Ann"))] == ["Ann"]
