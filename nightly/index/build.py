@@ -135,10 +135,10 @@ class Build:
         """How many vectors were not written again."""
         return rows.total + self.carried_vectors - len(one.given) if one.plan else 0
 
-    def result(self) -> dict[str, Any]:
-        """What later steps and the next night need: the places in parts, their files with their hashes, the vectors of notes by chat."""
+    def result(self, indexes: Sequence[Index] = ()) -> dict[str, Any]:
+        """What later steps and the next night need: the places in parts, all files with their hashes, the vectors of notes by chat."""
         files: dict[str, File] = {}
-        for place in self._places:
+        for place in dict.fromkeys((*self._places, *(one.place for one in indexes))):
             files |= hash_files(self._out, place, self._taken)
         return {"places": self._places, "files": files, "note_vectors": self._note_vectors}
 

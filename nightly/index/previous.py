@@ -221,7 +221,7 @@ def _keep(night: Night, base: Path) -> None:
             for place in made["places"]:
                 shutil.copytree(night.output(step) / place, temporary / place, copy_function=os.link)
             places |= made["places"]
-            files |= made["files"]
+            files |= {name: file for name, file in made["files"].items() if name.partition("/")[0] in made["places"]}
         about = {
             "format": FORMAT,
             "places": places,

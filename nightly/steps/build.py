@@ -53,5 +53,5 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         "indexed": indexed(
             keywords, rows, {chat: min(one.vectors.get(chat, 0) for one in checked) for chat in rows.chats}
         ),
-        **tonight.result(),
+        **tonight.result(indexes),
     }

@@ -60,8 +60,7 @@ def test_everything_is_built_again_without_embedding_anything(light: World) -> N
     (empty,) = light.night()
     assert empty["published"] is False
     told = light.command("hmem-night", "backfill", "archive", "--dry-run").stdout
-    assert "1 turns make 1 chunks" in told
-    assert "nothing would be embedded" in told
+    assert "The release would be built of 1 turns and of 0 keys in Redis, with no vectors" in told
 
 
 def test_an_embedder_that_is_away_changes_nothing(world: World, other: dict[str, Any], ollama: TwoModels) -> None:

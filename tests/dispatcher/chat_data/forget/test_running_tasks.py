@@ -144,17 +144,17 @@ def test_what_the_real_cli_keeps(light: World) -> None:
         }  # fmt: skip
         (light.root / "tmp").mkdir()
         running = light.start_dispatcher()
-        light.command("hmem", "talk", "a_b", "--say", CANARIES[0])
+        light.command("hmem", "talk", "console:a_b", "--say", CANARIES[0])
         light.command("hmem", "talk", "a-b", "--say", OTHERS[0])
-        light.command("hmem", "memory", "add", "a_b", CANARIES[0])
-        light.command("hmem", "talk", "a_b", "--say", "and again")
+        light.command("hmem", "memory", "add", "console:a_b", CANARIES[0])
+        light.command("hmem", "talk", "console:a_b", "--say", "and again")
         assert running.stop() == 0
     kept = [path for path in (light.root / ".claude" / "projects").rglob("*.jsonl") if OTHERS[0] in path.read_text()]
     assert len(kept) == 1
     before = kept[0].read_bytes()
     holding = [path for path in light.root.rglob("*") if path.is_file() and b"zanzibar" in path.read_bytes()]
     assert [path for path in holding if ".claude/projects" in str(path)]
-    done = hmem(light, "forget", "--chat=a_b", "--yes", "--json")
+    done = hmem(light, "forget", "--chat=console:a_b", "--yes", "--json")
     (record,) = json.loads(done.stdout)
     assert record["layers"]["claude: transcripts"]["removed"] >= 1
     left = [path for path in light.root.rglob("*") if path.is_file() and b"zanzibar" in path.read_bytes()]

@@ -40,7 +40,7 @@ def held(world: World) -> bool:
 
 
 def found(world: World) -> bool:
-    return SECRET in world.command("hmem", "search", "7", "locker").stdout
+    return SECRET in world.command("hmem", "search", "7", "locker", check=False).stdout
 
 
 def key(path: Path) -> OwnerKey:
