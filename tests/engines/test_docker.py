@@ -125,7 +125,7 @@ def test_a_killed_redis_comes_back_and_loses_no_turn(services: Services, people:
 
 
 def test_the_doctor_finds_nothing(services: Services) -> None:
-    said = services.owner("hmem", "doctor")  # ends with 0
+    said = services.owner("hmem", "doctor", "--all")  # ends with 0
     for sentence in ("The dispatcher runs", "The bot runs", "Release 1 is intact", "cannot read our files and secrets"):
         assert sentence in said
 

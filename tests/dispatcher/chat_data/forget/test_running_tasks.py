@@ -145,7 +145,7 @@ def test_what_the_real_cli_keeps(light: World) -> None:
         (light.root / "tmp").mkdir()
         running = light.start_dispatcher()
         light.command("hmem", "talk", "console:a_b", "--say", CANARIES[0])
-        light.command("hmem", "talk", "a-b", "--say", OTHERS[0])
+        light.command("hmem", "talk", "console:a-b", "--say", OTHERS[0])
         light.command("hmem", "memory", "add", "console:a_b", CANARIES[0])
         light.command("hmem", "talk", "console:a_b", "--say", "and again")
         assert running.stop() == 0
