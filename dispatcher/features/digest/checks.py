@@ -57,7 +57,10 @@ def running_since(state: Path) -> float:
 def check_answers(setup: Setup) -> Finding:
     """Claude has not given errors only."""
     client: Any = setup.redis
-    times, zone = errors_since(client.hmget(keys.CLAUDE_ERRORS, ["first", "last"])), setup.settings.timezone
+    times, zone = (
+        errors_since([client.hget(keys.CLAUDE_ERRORS, name) for name in ("first", "last")]),
+        setup.settings.timezone,
+    )
     if hold := read_holds(setup.redis, setup.now() - SAME_TROUBLE_SECONDS).get(""):
         since, reason = time_text(hold.since, zone), hold.reason(zone)
         waits = warning(
