@@ -12,11 +12,12 @@ from __future__ import annotations
 import asyncio
 import re
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import orjson
@@ -153,8 +154,7 @@ class ImportPart:
     def _undo(self, chat_id: str, name: str) -> CommandReply:
         if name not in [one["import"] for one in self._imports(chat_id)]:
             return CommandReply(tr(USAGE), error=True)
-        folder = make_dir(make_dir(self._folder) / uuid4().hex[:12])
-        self._start(chat_id, f"undo-{name}", ["import", "--undo", name, "--yes"], folder)
+        self._start(chat_id, f"undo-{name}", ["import", "--undo", name, "--yes"], None)
         return CommandReply(tr(UNDOING))
 
     def _listing(self, chat_id: str, now: float) -> CommandReply:
@@ -185,28 +185,30 @@ class ImportPart:
             request = {}
         return folder, request if request.get("chat_id") == chat_id else None
 
-    def _start(self, chat_id: str, name: str, arguments: list[str], folder: Path) -> None:
-        """Run an `hmem …`. Its night restarts no dispatcher: this one waits for it."""
-        with (
-            as_ourselves() as child,
-            (folder / "printed").open("wb") as printed,
-            (folder / "errors").open("wb") as errors,
-        ):
+    def _start(self, chat_id: str, name: str, arguments: list[str], folder: Path | None) -> None:
+        """Run an `hmem …`. Its night restarts no dispatcher: this one waits for it. It prints into files without a name, not into pipes, which would
+        break with this process."""
+        printed, errors = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - closed once they are read
+        with as_ourselves() as child:
             environment = {**child.pop("env"), "RESTART_COMMAND": ""}
             process = subprocess.Popen(
                 day_command(*arguments), env=environment, stdin=subprocess.DEVNULL, stdout=printed, stderr=errors,
                 start_new_session=True, **child,
             )  # fmt: skip
-        threading.Thread(target=self._wait, args=(chat_id, name, process, folder), daemon=True).start()
+        about = chat_id, name, process, folder, printed, errors
+        threading.Thread(target=self._wait, args=about, daemon=True).start()
 
-    def _wait(self, chat_id: str, name: str, process: subprocess.Popen[bytes], folder: Path) -> None:
+    def _wait(
+        self, chat_id: str, name: str, process: subprocess.Popen[bytes], folder: Path | None, printed: IO[bytes], errors: IO[bytes]
+    ) -> None:  # fmt: skip
         code = process.wait()
-        said = (folder / "printed").read_text(encoding="utf-8", errors="replace").strip()
-        if code:
-            said = (folder / "errors").read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
-        remove_tree(folder)
+        with printed, errors:
+            output, complaint = (_all_of(one) for one in (printed, errors))
+        if folder is not None:
+            remove_tree(folder)
         log.info("an import has ended", name=name, code=code)
         outbox = keys.outbox(bot_of(chat_id))
+        said = complaint.rpartition("\n")[2] if code else output
         text = said.replace(f"{folder}/0/", "")[-SHOWN_CHARACTERS:]
         message = {"id": f"import-{name}", "chat_id": chat_id, "text": text, "created_at": time.time()}
         cast(Any, self._core.background).rpush(outbox, sign_record(secret_in(self._settings), outbox, message))
@@ -215,6 +217,11 @@ class ImportPart:
         for path in self._folder.glob("*"):
             if path.stat().st_mtime < time.time() - KEPT_SECONDS:
                 remove_tree(path)
+
+
+def _all_of(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", "replace").strip()
 
 
 def _block(text: str) -> str:
