@@ -122,6 +122,7 @@ def test_a_segment_of_a_newer_program_is_refused_and_never_repaired(light: World
     light.say("t1", "said on day 1")
     light.night()
     segment = archive(light) / "seg-1.jsonl"
+    (light.root / "mirror").mkdir()
     header, *lines = segment.read_bytes().splitlines(keepends=True)
     body = orjson.dumps(orjson.loads(header) | {"format": 99}) + b"\n" + b"".join(lines[:-1])
     end = {"kind": "end", "lines": len(lines), "sha256": sha256_bytes(body)}

@@ -24,7 +24,7 @@ RIGHTS = {
     "dispatcher": (
         both("HGET HSET HDEL", ALARMS, why="tells the owner of a fault once, then daily, and when all is well again"),
         both("HGET HSET HDEL", MORNING, why="one report a day, one heartbeat a night"),
-        both("HSET HSETNX HMGET DEL", CLAUDE_ERRORS, why="notices that Claude only answers with errors"),
+        both("HSET HSETNX HGET DEL", CLAUDE_ERRORS, why="notices that Claude only answers with errors"),
         both("HGETALL HGET HSET HSETNX HDEL", DIGESTS, why="`/digest`; one a day for each chat that wants it"),
     ),
     "night": (reads("HGETALL", DIGESTS, why="archives which chats want a digest"),),

@@ -84,7 +84,7 @@ def test_a_failed_night_says_where_and_is_good_once_it_is_finished(
     [
         (LedgerMismatch(f"turns of chat {CHAT}: 1 is not 2."), "The counts of the night do not add up; nothing was deleted."),
         (ReleaseRefused(f"The index has 1 of 2 chunks of chat {CHAT}."), "A release is incomplete"),
-        (StorageError(f"A file operation failed: /x/{CHAT}."), "A disk or memory is full"),
+        (StorageError(f"A file operation failed: /x/{CHAT}."), "A disk is full"),
         (ValueError(f"the boiler code is 4711 in {CHAT}"), "A bug in this program (ValueError)"),
     ],
 )  # fmt: skip

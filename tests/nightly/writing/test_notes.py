@@ -251,16 +251,3 @@ def test_an_answer_that_was_cut_off_has_what_is_whole() -> None:
 @pytest.mark.parametrize("answer", ["", "x", "[]", "{}", '{"notes": [{"message": "one"}]}', '{"notes": [{"message": 1, "facts": [2]}]}'])  # fmt: skip
 def test_an_answer_of_another_shape_is_refused(answer: str) -> None:
     assert refuse(answer) == "the answer is not the JSON that was asked for"
-
-
-def test_an_export_leaves_out_only_the_notes_of_what_was_forgotten(noted: World) -> None:
-    noted.night()
-    noted.redis.rpush(
-        "hcli:mem:tombstones", Tombstone("s1", "9912", MORNING, turn_ids=frozenset({"t2:user"})).to_json()
-    )
-    noted.night()
-    out = noted.root / "export"
-    noted.command("hmem-night", "export-archive", "--out", str(out))
-    texts = "".join(path.read_text() for path in out.rglob("texts.jsonl"))
-    assert KEYS["three to the clinic"] in texts
-    assert KEYS["boiler"] not in texts

@@ -78,7 +78,7 @@ def test_what_cannot_be_asked_again(stage: Stage, chat: int) -> None:
     other = stage.new_chat()
     task = last(stage, chat).buttons[0][1]["callback_data"].rpartition(" ")[2]
     assert "no message of yours" in say(stage, other, f"/retry {task}", "no message").text, "of another chat"
-    assert "/retry has me" in say(stage, chat, "/retry that please", "/retry has me").text
+    assert "/retry makes me" in say(stage, chat, "/retry that please", "/retry makes me").text
 
 
 def test_in_a_group_an_answer_has_no_row_and_others_cannot_have_it_asked_again(stage: Stage) -> None:
