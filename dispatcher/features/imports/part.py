@@ -17,14 +17,14 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import orjson
 import structlog
 
 from dispatcher.answering.commands.command import CommandReply, Handler
-from dispatcher.chat_data.forget.layers.files import UPLOADS
+from dispatcher.chat_data.forget.layers.files import UPLOADS, remove_old_uploads
 from dispatcher.releases.night_command import NightCommandFailed, as_ourselves, night_is_here, read_json
 from shared.hooks import hook
 from shared.system.files import make_dir, remove_tree
@@ -61,9 +61,8 @@ DROPPED = later("I have removed the file.")
 SHOWN_CHARACTERS = 3_000
 #: Imports of the chat that are listed, the newest first.
 LISTED = 10
-KEPT_SECONDS = 86_400.0
-#: The request that belongs to files, beside them; it has another name once the import has begun.
-REQUEST, BEGUN_REQUEST = "request.json", "begun.json"
+#: The request that belongs to files, beside them, until it is decided.
+REQUEST = "request.json"
 
 _OPTION = re.compile(r"\s*(bot|as|only|dates)\s*[:=]\s*(\S.*?)\s*", re.IGNORECASE)
 _STRANGE = re.compile(r"[^\w. ()+-]")
@@ -82,7 +81,7 @@ class ImportPart:
     def chat_commands(self) -> Mapping[str, Handler]:
         return {"import": self}
 
-    async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
+    async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:  # noqa: ARG002
         if refusal := self._refusal(task):
             return CommandReply(refusal, error=True)
         if task.media:
@@ -96,11 +95,9 @@ class ImportPart:
         decided = {"yes": self._begin, "no": self._drop, "undo": self._undo}.get(word)
         if decided:
             return await asyncio.to_thread(decided, task.chat_id, name.strip())
-        return (
-            await asyncio.to_thread(self._listing, task.chat_id, now)
-            if not text
-            else CommandReply(tr(USAGE), error=True)
-        )
+        if text:
+            return CommandReply(tr(USAGE), error=True)
+        return await asyncio.to_thread(self._listing, task.chat_id)
 
     def _refusal(self, task: Task) -> str:
         rights = self._core.rights
@@ -111,7 +108,7 @@ class ImportPart:
     def _preview(
         self, chat_id: str, media: Sequence[Media], contents: Sequence[bytes | None], options: list[str]
     ) -> CommandReply:
-        self._remove_old()
+        remove_old_uploads(self._settings)
         name = uuid4().hex[:12]
         folder = make_dir(make_dir(self._folder) / name)
         files = []
@@ -141,7 +138,7 @@ class ImportPart:
         folder, request = self._waiting(chat_id, name)
         if request is None:
             return CommandReply(tr(NOT_THERE), error=True)
-        (folder / REQUEST).rename(folder / BEGUN_REQUEST)
+        (folder / REQUEST).unlink()
         self._start(chat_id, name, ["import", *request["arguments"], "--yes"], folder)
         return CommandReply(tr(BEGUN))
 
@@ -157,8 +154,7 @@ class ImportPart:
         self._start(chat_id, f"undo-{name}", ["import", "--undo", name, "--yes"], None)
         return CommandReply(tr(UNDOING))
 
-    def _listing(self, chat_id: str, now: float) -> CommandReply:
-        del now
+    def _listing(self, chat_id: str) -> CommandReply:
         found = self._imports(chat_id)[:LISTED]
         if not found:
             return CommandReply(tr(USAGE))
@@ -186,42 +182,27 @@ class ImportPart:
         return folder, request if request.get("chat_id") == chat_id else None
 
     def _start(self, chat_id: str, name: str, arguments: list[str], folder: Path | None) -> None:
-        """Run an `hmem …`. Its night restarts no dispatcher: this one waits for it. It prints into files without a name, not into pipes, which would
-        break with this process."""
-        printed, errors = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - closed once they are read
-        with as_ourselves() as child:
-            environment = {**child.pop("env"), "RESTART_COMMAND": ""}
-            process = subprocess.Popen(
-                day_command(*arguments), env=environment, stdin=subprocess.DEVNULL, stdout=printed, stderr=errors,
-                start_new_session=True, **child,
-            )  # fmt: skip
-        about = chat_id, name, process, folder, printed, errors
-        threading.Thread(target=self._wait, args=about, daemon=True).start()
+        threading.Thread(target=self._run, args=(chat_id, name, arguments, folder), daemon=True).start()
 
-    def _wait(
-        self, chat_id: str, name: str, process: subprocess.Popen[bytes], folder: Path | None, printed: IO[bytes], errors: IO[bytes]
-    ) -> None:  # fmt: skip
-        code = process.wait()
-        with printed, errors:
-            output, complaint = (_all_of(one) for one in (printed, errors))
+    def _run(self, chat_id: str, name: str, arguments: list[str], folder: Path | None) -> None:
+        """Run an `hmem …`, and tell the chat what it printed at its end. Its night restarts no dispatcher: this one waits for it. It prints into
+        files without a name: a pipe would break with this process, and a forgetting removes all folders here."""
+        with as_ourselves() as child, tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
+            child["env"] = {**child["env"], "RESTART_COMMAND": ""}
+            command = day_command(*arguments)
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=printed, stderr=errors, start_new_session=True, check=False, **child
+            )  # fmt: skip
+            output = errors if done.returncode else printed
+            output.seek(0)
+            said = output.read().decode("utf-8", "replace").strip()
         if folder is not None:
             remove_tree(folder)
-        log.info("an import has ended", name=name, code=code)
+        log.info("an import has ended", name=name, code=done.returncode)
+        text = said.rpartition("\n")[2] if done.returncode else said.replace(f"{folder}/0/", "")[-SHOWN_CHARACTERS:]
         outbox = keys.outbox(bot_of(chat_id))
-        said = complaint.rpartition("\n")[2] if code else output
-        text = said.replace(f"{folder}/0/", "")[-SHOWN_CHARACTERS:]
         message = {"id": f"import-{name}", "chat_id": chat_id, "text": text, "created_at": time.time()}
         cast(Any, self._core.background).rpush(outbox, sign_record(secret_in(self._settings), outbox, message))
-
-    def _remove_old(self) -> None:
-        for path in self._folder.glob("*"):
-            if path.stat().st_mtime < time.time() - KEPT_SECONDS:
-                remove_tree(path)
-
-
-def _all_of(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read().decode("utf-8", "replace").strip()
 
 
 def _block(text: str) -> str:

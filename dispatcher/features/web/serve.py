@@ -9,12 +9,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dispatcher.chat_data.forget.layers.files import remove_old_uploads
 from dispatcher.features.web.app import PageServices, application, grants_of
 from dispatcher.features.web.jobs import Jobs
 from dispatcher.features.web.pages import PAGES
 from dispatcher.features.web.requests.access import Access
 from dispatcher.features.web.requests.guard import origin_of
-from dispatcher.features.web.requests.uploads import remove_old
 from dispatcher.features.web.settings import WebSettings
 from shared.config.settings import Settings
 from shared.config.values import listen_address
@@ -60,7 +60,7 @@ def prepare(settings: Settings, listen: str, chats: str = "", *, read_only: bool
     listener = _listener(host, port)
     bound = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     access, redis = Access(grants_of(chats, read_only=read_only)), open_redis(settings.redis_url, COMMAND)
-    remove_old(settings)
+    remove_old_uploads(settings)
     jobs = Jobs(settings)
     served = PageServices(settings, access, redis, jobs, port, secure)
     app = application(served, PAGES, _origins(settings, bound, host), own.web_proxy)

@@ -57,19 +57,18 @@ def all_chats(memory: OpenedMemory, sees: Callable[[str], bool] = lambda _: True
 def named_chats(memory: OpenedMemory) -> tuple[list[ChatLine], list[str]]:
     """The same with names, and with the newest turn of the release where the day has none. Slow for thousands of chats."""
     lines, notes = all_chats(memory)
+    return [_named(memory, line) for line in lines], notes
+
+
+def _named(memory: OpenedMemory, line: ChatLine) -> ChatLine:
     release, _ = memory.release_or_reason("")
-    found = []
-    for line in lines:
-        speakers = memory.day.turns.speakers(line.chat_id) if line.today else set[Speaker]()
-        newest = line.newest
-        if release is not None and line.released:
-            with suppress(HmemError):
-                speakers |= release.speakers(line.chat_id)
-                newest = newest or max(release.times(line.chat_id).values())
-        people = {plain_name(name) for role, name, user in speakers if role == "user" and user != COMMAND_LINE}
-        name = shorten(", ".join(sorted(people - {""})), NAME_CHARACTERS)
-        found.append(replace(line, name=name, newest=newest))
-    return found, notes
+    speakers, newest = memory.day.turns.speakers(line.chat_id) if line.today else set[Speaker](), line.newest
+    if release is not None and line.released:
+        with suppress(HmemError):
+            speakers |= release.speakers(line.chat_id)
+            newest = newest or max(release.times(line.chat_id).values())
+    people = {plain_name(name) for role, name, user in speakers if role == "user" and user != COMMAND_LINE}
+    return replace(line, name=shorten(", ".join(sorted(people - {""})), NAME_CHARACTERS), newest=newest)
 
 
 def is_known(memory: OpenedMemory, chat_id: str) -> bool:
@@ -99,10 +98,11 @@ def named_chat(memory: OpenedMemory, given: str) -> str | None:
 
 def those_known(memory: OpenedMemory) -> str:
     """A sentence that names the chats, or some of them."""
-    chats, notes = named_chats(memory)
+    chats, notes = all_chats(memory)
     if not chats:
         return " ".join(["Nothing is stored of any chat yet.", *notes])
-    some = ", ".join(f"{one.chat_id} ({one.name})" if one.name else one.chat_id for one in chats[:NAMED])
+    first = (_named(memory, one) for one in chats[:NAMED])
+    some = ", ".join(f"{one.chat_id} ({one.name})" if one.name else one.chat_id for one in first)
     return (
         f"The chats are {some}."
         if len(chats) <= NAMED

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
+from dispatcher.cli.copies import imports
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.queue.consolidation import Consolidator
+from dispatcher.releases import night_command
+from dispatcher.releases.night_command import NightCommandFailed
 from nightly.imports.batches import Batch
+from shared.config.settings import Settings
 from shared.errors import ForgetIncomplete, InvalidInput
 from shared.turns.events import Event
 from tests.nightly.imports.exports.builders import NOON, gpt_conversation, gpt_node, written, zipped
@@ -225,3 +231,38 @@ def test_what_is_no_export_is_refused_with_the_reason(light: World, content: byt
     done = light.command("hmem", "import", str(written(light.root / "file", content)), "--yes", check=False)
     assert f"{light.root / 'file'} {why}" in done.stderr
     assert done.returncode == InvalidInput.exit_code
+
+
+@pytest.mark.parametrize(
+    ("sentence", "option"),
+    [
+        ("Name the chat that it belongs to with --chat=ID. The bot answers 5, 9912.", "chat"),
+        (
+            "x has several chats: 1, 2. Name the one that belongs to --chat with --only NAME, as Signal shows it.",
+            "only",
+        ),
+        (
+            "x does not show in which order day, month and year are written. Name it with --dates dmy, mdy or ymd.",
+            "dates",
+        ),
+        ("It is not known who is the bot. Give --bot its name as Telegram shows it.", "bot"),
+        ("Nobody in x is called Eve: there are Ann, Bob. Name one with --as NAME.", "as"),
+    ],
+)
+def test_in_a_terminal_it_asks_for_what_an_error_names(
+    light: World, monkeypatch: pytest.MonkeyPatch, sentence: str, option: str
+) -> None:
+    calls = list[tuple[str, ...]]()
+
+    def night(_: Settings, *arguments: str) -> bytes:
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise NightCommandFailed("backfill", InvalidInput.exit_code, sentence)
+        return b'{"new": 1, "text": ["1 turn"], "facts": []}'
+
+    monkeypatch.setattr(night_command, "run_night", night)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    monkeypatch.setattr(typer, "prompt", lambda shown: f"answer to {shown}")
+    asked, new = imports._previewed(light.settings(), ["file"], json=False)
+    assert (asked, new) == (["file", f"--{option}=answer to --{option}"], True)
+    assert calls[1][:3] == ("backfill", "file", f"--{option}=answer to --{option}")

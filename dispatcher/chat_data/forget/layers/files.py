@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,8 +21,9 @@ from shared.wire.media import WaitingFile, waiting_files
 PROMPTS, VIEWS = "prompts", "views"
 #: What was in a chat's directory before an answer (dispatcher/features/media/made_files.py).
 MADE = "made-files"
-#: Of the owner's page: files that were uploaded for an import, and exports that were being made. They may hold any chat.
+#: Files that were sent for an import, by the owner's page or in a chat, and exports that were being made. They may hold any chat.
 UPLOADS, EXPORTS = "web-uploads", "web-export-"
+UPLOADS_KEPT_SECONDS = 86_400.0
 
 
 def remove_files(settings: Settings, chats: Collection[str]) -> int:
@@ -38,6 +40,15 @@ def found_files(settings: Settings, chats: Collection[str]) -> list[Path]:
     own = [path for chat in chats for path in _inside(state / "chats" / safe_name(chat))]
     own += [path for chat in chats if (path := state / MADE / safe_name(chat)).is_file()]
     return [*own, *_inside(state / UPLOADS), *sorted(state.glob(f"{EXPORTS}*"))]
+
+
+def remove_old_uploads(settings: Settings) -> None:
+    """Files for imports that nobody has decided about, and exports of a page that was killed, once they are a day old."""
+    state = settings.hmem_state_dir
+    for path in (*_inside(state / UPLOADS), *state.glob(f"{EXPORTS}*")):
+        with suppress(OSError):
+            if path.stat().st_mtime < time.time() - UPLOADS_KEPT_SECONDS:
+                remove_tree(path)
 
 
 def _inside(folder: Path) -> list[Path]:

@@ -8,11 +8,11 @@ from typing import Any, cast
 from redis.exceptions import RedisError
 from starlette.responses import Response
 
+from dispatcher.chat_data.forget.layers.files import remove_old_uploads
 from dispatcher.features.web.reading.chats import named
 from dispatcher.features.web.reading.everywhere import said_at, search_everywhere
 from dispatcher.features.web.reading.news import due, learned, yesterday
 from dispatcher.features.web.requests.asked import Asked
-from dispatcher.features.web.requests.uploads import remove_old
 from dispatcher.health.doctor import examine
 from dispatcher.health.nights import nights_of, read_records
 from dispatcher.memory.day.chats import all_chats
@@ -27,7 +27,7 @@ CHATS = 20
 
 
 def page(asked: Asked) -> Response:
-    remove_old(asked.settings)
+    remove_old_uploads(asked.settings)
     grant, said_now, now = asked.session.grant, asked.said(), time.time()
     well, health = _health(asked) if grant.whole_host else (True, "")
     with asked.memory() as memory:

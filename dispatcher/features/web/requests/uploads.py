@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import re
 import shutil
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-from dispatcher.chat_data.forget.layers.files import EXPORTS, UPLOADS
+from dispatcher.chat_data.forget.layers.files import UPLOADS
 from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.system.files import make_dir
 
-KEPT_SECONDS = 86_400.0
 _ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -38,15 +35,6 @@ def uploaded(settings: Settings, name: str) -> Path:
     if not _ID.fullmatch(name) or not path.is_file():
         raise InvalidInput("The uploaded file is no longer there. Upload it again.")
     return path
-
-
-def remove_old(settings: Settings) -> None:
-    """Uploads, and exports of a page that was killed, that are older than a day."""
-    state = settings.hmem_state_dir
-    for path in (*(state / UPLOADS).glob("*"), *state.glob(f"{EXPORTS}*")):
-        with suppress(OSError):
-            if path.stat().st_mtime < time.time() - KEPT_SECONDS:
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def remove_upload(settings: Settings, name: str) -> None:
