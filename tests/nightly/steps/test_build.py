@@ -37,7 +37,7 @@ def test_a_build_counts_what_each_chat_has_and_leaves_only_its_files(tmp_path: P
     held = {LEXICAL: 9, "vectors": 8}  # chunks; vectors and what repeats one
     rows = {place: record["parts"]["1.sqlite"]["rows"] for place, record in result["places"].items()}
     assert rows == {place: count for place, count in held.items() if place in places}
-    hashed = [previous.hash_files(night.output("build"), place) for place in rows]
+    hashed = [previous.hash_files(night.output("build"), place) for place in places]
     assert result["files"] == {name: file for files in hashed for name, file in files.items()}
 
 
