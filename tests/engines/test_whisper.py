@@ -19,10 +19,11 @@ from tests.support.world import REAL_CLAUDE, REPOSITORY, Dispatcher
 pytestmark = pytest.mark.engines
 
 ENGLISH = "My sister lives in Hamburg and works in a hospital."
-#: Left to itself, this Whisper takes it for Norwegian, and writes English: "Let's go to Hamburg".
-GERMAN = "Der Zug nach Hamburg kommt morgen um neun Uhr."
+#: Left to itself, this Whisper takes it for Thai. In German its average log-probability is -0.8: below -1, as with longer sentences of
+#: this voice, faster-whisper samples at random, and the words differ from run to run.
+GERMAN = "Mein Bruder arbeitet in Berlin."
 #: What it gets right of that.
-GERMAN_WORDS = {"nach", "hamburg", "kommt", "morgen", "um"}
+GERMAN_WORDS = {"mein", "in", "berlin"}
 
 
 class WithModels(Dispatcher):
