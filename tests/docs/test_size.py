@@ -17,13 +17,13 @@ BUDGETS = {
     "dispatcher": 0,
     "dispatcher/answering": 1815,
     "dispatcher/bots": 2600,
-    "dispatcher/chat_data": 2315,
+    "dispatcher/chat_data": 2310,
     "dispatcher/claude": 985,
     "dispatcher/cli": 1600,
     "dispatcher/features": 7045,
     "dispatcher/health": 1355,
     "dispatcher/installation": 1625,
-    "dispatcher/memory": 4830,
+    "dispatcher/memory": 4645,
     "dispatcher/prompt": 850,
     "dispatcher/queue": 1130,
     "dispatcher/releases": 440,
@@ -49,7 +49,7 @@ BUDGETS = {
     "shared/turns": 1195,
     "shared/vectors": 1875,
     "shared/wire": 575,
-    "tests": 43035,
+    "tests": 42970,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 75, 41, 26
@@ -81,7 +81,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_460
+    assert product <= 48_270
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

@@ -50,7 +50,7 @@ NO_ENTRY = later("There is no memory number {number}. /memory shows the numbers.
 REPLACED = later(
     "Number {number} was replaced by a newer entry already, so it cannot be changed. /memory shows the newer one."
 )
-FORGET_THIS = later("Forget this, with the parts of messages that state it?")
+FORGET_THIS = later("Forget this, with the messages that it comes from?")
 HOW_TO_EDIT = later(
     "Reply to this message with the new text of number {number} (or send /memory edit {number} and the text); it then replaces the old one."
 )

@@ -98,7 +98,7 @@ def changes_proposed(dreaming: Dreaming, dreams: Sequence[Dream]) -> list[ShownC
 
 
 def _quoted(day: DayMemory, chat_id: str, turn_ids: Sequence[str]) -> list[Turn]:
-    read = day.turn_texts.read(chat_id, turn_ids)
+    read = day.read_turns(chat_id, turn_ids)
     turns = (read[one] for one in turn_ids if one in read)
     return [turn for turn in turns if not day.forgotten.covers(turn)][:MOST_QUOTED]
 

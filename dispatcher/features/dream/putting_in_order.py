@@ -204,7 +204,7 @@ class Dreaming:
         """What a change names: the memories that are valid, and its messages; none of these if one is not there, or forgotten."""
         given = list(dict.fromkeys(change.messages))[:MOST_MESSAGES]
         named = [dream.turns[one - 1] for one in given if 1 <= one <= len(dream.turns)]
-        read = self.day.turn_texts.read(dream.chat_id, named)
+        read = self.day.read_turns(dream.chat_id, named)
         turns = [turn for one in named if (turn := read.get(one)) and not self.day.forgotten.covers(turn)]
         turns = turns if len(turns) == len(given) else []
         valid = {one.number: one for one in self.day.remembering.of_chat(dream.chat_id).memories}

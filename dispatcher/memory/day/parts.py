@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -12,15 +13,16 @@ from dispatcher.memory.embedder import DayEmbedder
 from dispatcher.memory.relevance import says_again
 from dispatcher.memory.tombstones import Forgotten
 from shared.config.settings import Settings
+from shared.errors import ReleaseRefused
 
 if TYPE_CHECKING:
     from dispatcher.memory.today import DayTurns
     from dispatcher.memory.typed.memories import Remembering
-    from dispatcher.memory.withholding import TurnTexts
     from dispatcher.releases.served import ReadRelease
     from shared.search.day_items import DayItems
     from shared.search.recall import DayRecall, OpenRelease
     from shared.search.types import Query, Recalled
+    from shared.turns.records import Turn
 
 #: How many turns are checked for repetitions when a memory is forgotten.
 REPETITIONS = 200
@@ -59,12 +61,6 @@ class DayParts(DayStores):
 
         return DayTurns(self.settings, self.embedder, self.turns, self.summaries, self.recall)
 
-    @cached_property
-    def turn_texts(self) -> TurnTexts:
-        from dispatcher.memory.withholding import TurnTexts
-
-        return TurnTexts(self.turns, self.read_release)
-
     def close(self) -> None:
         if "recall" in self.__dict__:
             self.recall.close()
@@ -73,7 +69,7 @@ class DayParts(DayStores):
 
     def renew(self) -> None:
         """Drop everything that was read or searched so far. Running reads finish with what they started with."""
-        for name in ("remembering", "recall", "day_turns", "turn_texts"):
+        for name in ("remembering", "recall", "day_turns"):
             self.__dict__.pop(name, None)  # each is built on the ones before it
         self.embedder.renew()
         super().close()
@@ -90,6 +86,14 @@ class DayParts(DayStores):
             return Recalled()
         embed_query = None if self.settings.without_vectors else self.embedder.query
         return (release or self.recall).recall(query, embed_query)
+
+    def read_turns(self, chat_id: str, turn_ids: Sequence[str]) -> dict[str, Turn]:
+        """The known ones of these turns, by id: from the day store, else from the release, unless that cannot be read."""
+        found = {stored.turn.turn_id: stored.turn for stored in self.turns.named(chat_id, turn_ids)}
+        if missing := [one for one in turn_ids if one not in found]:
+            with self.read_release() as release, suppress(ReleaseRefused):
+                found |= release.turns(chat_id, missing) if release else {}
+        return found
 
     def repeating(self, chat_id: str, text: str) -> list[str]:
         """Turns of release and day that repeat a memory, as far as a search for it finds them."""

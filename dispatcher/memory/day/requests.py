@@ -85,7 +85,7 @@ class MemoryRequests:
         memory = next((one for one in known.shown if one.number == number), None)
         if memory is None:
             return None
-        turns = self._day.turn_texts.read(chat_id, sources_of(memory)).values()
+        turns = self._day.read_turns(chat_id, sources_of(memory)).values()
         sources = sorted((one for one in turns if not self._day.forgotten.covers(one)), key=lambda turn: turn.timestamp)
         return memory_entry(known, memory, sources, now, self._day.zone_of(chat_id))
 

@@ -66,7 +66,7 @@ class Turns:
         """A transaction for several changes; those of several chats in the order of their ids."""
         return self._database.begin()
 
-    def store(self, stored: Sequence[StoredTurn], *, connection: Connection | None = None) -> int:
+    def store(self, stored: Sequence[StoredTurn]) -> int:
         """Add turns, or replace those with the same id in the same chat; returns how many are new.
 
         A vector that is there stays if the text is the same and none is given.
@@ -76,9 +76,9 @@ class Turns:
             by_chat.setdefault(checked_chat(one.turn.chat_id), {})[one.turn.turn_id] = one
         if not by_chat:
             return 0
-        with self._database.joined(connection) as own_connection:
+        with self._database.begin() as connection:
             # One order for every writer: two that lock the same chats never wait for each other.
-            return sum(_store_chat(own_connection, chat_id, by_chat[chat_id]) for chat_id in sorted(by_chat))
+            return sum(_store_chat(connection, chat_id, by_chat[chat_id]) for chat_id in sorted(by_chat))
 
     def newest(self, chat_id: str, limit: int, connection: Connection | None = None) -> list[StoredTurn]:
         """The newest `limit` turns, oldest first."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dispatcher.memory.relevance import coverage
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.store.whose import is_own, is_own_or_shared, speaker_of
 from dispatcher.memory.typed.actions import Acting, Outcome, sentence_only
@@ -174,21 +173,9 @@ class TagActing(Acting):
         if not match.clear:
             unmet = Outcome(_not_clear(tag, NO_MEMORY_LIKE_IT, WHICH_MEMORY, match), unmet=not match.memories)
             return lambda _connection: unmet
+        news = any(one.kind in _KEEPING for one in answer.tags)
         memory = match.memories[0]
-        detail = None
-        if tag.target is None and all(
-            coverage(tag.text, memory.text) >= coverage(tag.text, one) for one in memory.wordings
-        ):
-            detail = self._day.remembering.detail(memory.text, tag.text)
-        return self._forgetting(
-            answer.task,
-            tag.number,
-            memory,
-            match.stored,
-            answer.said_at,
-            detail,
-            brings_news=any(one.kind in _KEEPING for one in answer.tags),
-        )
+        return self._forgetting(answer.task, tag.number, memory, match.stored, answer.said_at, brings_news=news)
 
 
 def _deadline(tag: Tag, now: float, zone: ZoneInfo) -> tuple[float | None, str]:

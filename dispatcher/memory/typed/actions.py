@@ -9,7 +9,7 @@ changes nothing): what is to be forgotten is hidden before anything else changes
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, KeysView
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -31,7 +31,6 @@ from dispatcher.memory.typed.sentences import (
     quoted,
     saved,
 )
-from dispatcher.memory.withholding import Hidden, hidden_with
 from shared.text.translations import tr
 from shared.turns.records import ROLES, Task, Tombstone
 
@@ -158,50 +157,41 @@ class Acting:
         memory: Memory,
         stored: str,
         now: float,
-        detail: tuple[str, str] | None = None,
         *,
         brings_news: bool = False,
     ) -> Effect:
-        """Forget a memory, or one clause of it (`detail`: the clause, the rest), with the turns that repeat it, and the exchange that asks
-        unless that brings something to remember, too."""
+        """Forget a memory with the exchanges that it comes from, the turns that repeat it, and the exchange that asks unless that brings something
+        to remember, too."""
         known = self._day.remembering.of_chat(task.chat_id)
         name = tombstone_id(memory, task.task_id, number)
-        gone = self._hidden(task, memory, memory.texts if detail is None else detail[:1], name, brings_news)
-        others = [one for one in known.every if one is not memory and not set(gone.turns).isdisjoint(sources_of(one))]
-        rest = self._day.remembering.remaining(memory, detail[1], gone.sources_left(memory)) if detail else None
+        gone = self._hidden(task, memory, brings_news)
+        others = [one for one in known.every if one is not memory and not gone.isdisjoint(sources_of(one))]
         replaced = [one for one in known.shown if one.superseded_by == memory.memory_id]
-        valid = rest is None and memory.memory_id not in known.superseded
-        again = "; ".join(map(quoted, replaced)) if valid else ""
+        again = "; ".join(map(quoted, replaced)) if memory.memory_id not in known.superseded else ""
 
         def effect(connection: Connection) -> Outcome:
             self._day.remembering.check(task.chat_id, stored, connection)
-            if gone.turns:
-                self._day.forgotten.add(Tombstone(name, task.chat_id, now, turn_ids=frozenset(gone.turns)))
-            heir = self._day.memories.add(task.chat_id, rest, connection=connection).memory_id if rest else None
-            self._day.memories.delete(task.chat_id, memory.memory_id, heir=heir, connection=connection)
+            if gone:
+                self._day.forgotten.add(Tombstone(name, task.chat_id, now, turn_ids=frozenset(gone)))
+            self._day.memories.delete(task.chat_id, memory.memory_id, connection=connection)
             for one in others:
-                left = gone.sources_left(one)
+                left = " ".join(turn for turn in sources_of(one) if turn not in gone) or None
                 self._day.memories.change(task.chat_id, one.memory_id, connection=connection, source_turn=left)
-            self._day.turn_texts.keep(gone.rests, connection)
-            return Outcome(tr(FORGOTTEN_AND_BACK if again else FORGOTTEN).format(again=again), gone.turns)
+            return Outcome(tr(FORGOTTEN_AND_BACK if again else FORGOTTEN).format(again=again), tuple(gone))
 
         return effect
 
-    def _hidden(self, task: Task, memory: Memory, texts: Sequence[str], tombstone_id: str, brings_news: bool) -> Hidden:
-        """Which parts of turns are hidden with the wordings `texts` of a memory. What somebody else said of themselves in the same words stays."""
-        asking = {f"{task.task_id}:{role}" for role in ROLES}
-        turn_ids = [one for one in sources_of(memory) if not (brings_news and one in asking)]
-        sources = [turn.rpartition(":")[0] for turn in turn_ids if turn.endswith(":user")]
-        answers = [turn for turn in turn_ids if not turn.endswith(":user")]
-        again = [turn for text in texts for turn in self._day.repeating(task.chat_id, text)]
-        again = [turn for turn in again if not (brings_news and turn in asking)]
-        asked = dict.fromkeys([*(f"{name}:{role}" for name in sources for role in ROLES), *answers, *again])
-        asked |= dict.fromkeys(map(_question_of, again)) if memory.user_id else {}
-        known = self._day.turn_texts.read(task.chat_id, list(asked))
+    def _hidden(self, task: Task, memory: Memory, brings_news: bool) -> KeysView[str]:
+        """Ids of the turns that are hidden with a memory. What somebody else said of themselves in the same words stays."""
+        again = [turn for text in memory.texts for turn in self._day.repeating(task.chat_id, text)]
         if memory.user_id:
-            said_by = {one: turn.user_id for one in again if (turn := known.get(_question_of(one)))}
-            again = [one for one in again if said_by.get(one) == memory.user_id]
-        return hidden_with(texts, sources, answers, again, None if brings_news else task.task_id, known, tombstone_id)
+            known = self._day.read_turns(task.chat_id, list(map(_question_of, again)))
+            said_by = {turn_id: turn.user_id for turn_id, turn in known.items()}
+            again = [one for one in again if said_by.get(_question_of(one)) == memory.user_id]
+        asking = {f"{task.task_id}:{role}": None for role in ROLES}
+        gone = {f"{turn.rpartition(':')[0]}:{role}": None for turn in sources_of(memory) for role in ROLES}
+        gone |= asking | dict.fromkeys(again)
+        return {turn: None for turn in gone if not (brings_news and turn in asking)}.keys()
 
 
 def _outcome_text(effect: Effect, connection: Connection) -> str:

@@ -12,7 +12,6 @@ from dispatcher.memory.typed.duplicates import spoken_words
 from shared.embedding.known_models import likeness
 
 if TYPE_CHECKING:
-    from dispatcher.memory.embedder import DayEmbedder
     from dispatcher.memory.store.memories import Memory
     from dispatcher.memory.typed.chat_memories import ChatMemories
     from shared.embedding.models import Vectors
@@ -79,19 +78,3 @@ def _score(known: ChatMemories, at: int, text: str, vector: Vectors | None, fami
         return words if words >= MATCHED_BY_WORDS else 0.0
     mean = (words + max(0.0, cosine)) / 2
     return mean if mean >= MATCHED else 0.0
-
-
-def clause_of(text: str, asked: str, embedder: DayEmbedder) -> tuple[str, str] | None:
-    """(the clause of a memory's text that a search text matches, the other clauses); None if there is only one, or the match is ambiguous."""
-    from dispatcher.memory.withholding import clauses
-
-    found = clauses(text)
-    vectors, query = embedder.statements(found) if len(found) > 1 else [], embedder.query(asked)
-    scores = []
-    for part, vector in zip(found, vectors, strict=False):
-        cosine = 0.0 if vector is None or query is None else max(0.0, likeness(float(vector @ query), embedder.family))
-        scores.append((coverage(asked, part) + cosine) / (1 if query is None else 2))
-    best = sorted(range(len(scores)), key=lambda at: -scores[at])
-    if len(best) < 2 or scores[best[0]] - scores[best[1]] < MARGIN:
-        return None
-    return found[best[0]], "; ".join(part for at, part in enumerate(found) if at != best[0])

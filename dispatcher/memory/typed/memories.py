@@ -19,7 +19,7 @@ from cachetools import LRUCache
 from dispatcher.memory.embedder import packed, unpacked
 from dispatcher.memory.relevance import relevance
 from dispatcher.memory.typed.chat_memories import ChatMemories, marks_of
-from dispatcher.memory.typed.matching import MemoryMatch, clause_of, matching
+from dispatcher.memory.typed.matching import MemoryMatch, matching
 from shared.embedding.known_models import likeness
 
 if TYPE_CHECKING:
@@ -249,10 +249,6 @@ class Remembering:
         vector = self._embedder.query(text)  # first, because it may take long
         return matching(self.of_chat(chat_id), text, vector, self._embedder.family, kinds, among)
 
-    def detail(self, text: str, asked: str) -> tuple[str, str] | None:
-        """(the clause of a memory's text that a search text matches, the other clauses); None if there is only one, or the match is ambiguous."""
-        return clause_of(text, asked, self._embedder)
-
     def nearest(self, known: ChatMemories, memory: Memory) -> Memory | None:
         """The other valid memory of its type and speaker that may be about the same."""
         from dispatcher.memory.typed.duplicates import LEAST
@@ -268,14 +264,6 @@ class Remembering:
             if (one.type, one.user_id) == (memory.type, memory.user_id) and one.memory_id not in gone:
                 return one
         return None
-
-    def remaining(self, memory: Memory, text: str, source_turn: str | None) -> Memory:
-        """The rest of a memory after a detail was forgotten, not stored yet."""
-        (vector,) = self._embedder.statements([text])
-        copied = "deadline importance priority category session last_accessed access_count".split()
-        copied += ["superseded_by", "superseded_at", "reminded_at", "completed_at", "user_id", "name"]
-        more = {name: getattr(memory, name) for name in copied} | {"source_turn": source_turn}
-        return self.made(memory.chat_id, memory.type, text, vector, memory.created, more)
 
     def embed_missing(self, limit: int) -> int:
         """Embed memories that have no vector of the current model; returns how many."""

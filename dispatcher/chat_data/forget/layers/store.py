@@ -10,7 +10,6 @@ from dispatcher.memory.day.stores import DayStores
 from dispatcher.memory.store.memories import Memory
 from dispatcher.memory.store.schedules import Schedule
 from dispatcher.memory.store.summaries import SessionSummary
-from dispatcher.memory.withholding import rests_of
 from shared.config.settings import Settings
 from shared.turns.records import Turn
 
@@ -40,14 +39,9 @@ class StoreLayer(DayStores):
 
     def find(self, scope: Scope) -> Stored:
         chat_id = scope.asked.chat_id
-        turns = [stored.turn for stored in self.turns.every(chat_id)]
-        covered, rests = [turn for turn in turns if scope.covers(turn)], list[Turn]()
-        if not scope.asked.hidden:  # the rest of a message, left by an earlier request, goes with the message
-            rests = rests_of((turn_id for tombstone in scope.tombstones for turn_id in tombstone.named), turns)
-            covered += [turn for turn in rests if turn not in covered]
-        named = {turn.turn_id for turn in rests}
+        covered = [stored.turn for stored in self.turns.every(chat_id) if scope.covers(stored.turn)]
         summaries = [summary for summary in self.summaries.every() if _covers_summary(scope, summary)]
-        memories = [one for one in self.memories.every() if _covers_memory(scope, one) or named & _sources(one)]
+        memories = [one for one in self.memories.every() if _covers_memory(scope, one)]
         rows = self.actions.every(chat_id)
         actions = [row[:4] for row in rows if scope.covers_text(row[0], row[1], at=row[4], text=row[3])]
         schedules = [one for one in self.schedules.every(chat_id) if _covers_schedule(scope, one)]
