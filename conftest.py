@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from redis import Redis
@@ -40,6 +40,17 @@ for name in (*setting_names(), "HMEM_CONFIG", credentials.VARIABLE):
 _nothing = tempfile.TemporaryDirectory(prefix="hmem-test-")
 os.environ["XDG_CONFIG_HOME"] = _nothing.name
 sources.DEFAULT_CONFIG = credentials.SECRETS_DIR = Path(_nothing.name, "none")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Before a worker of xdist starts: all have one fork server, that of the process that starts them."""
+    node.workerinput["fork_server"] = forked.shared_server()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if (given := getattr(config, "workerinput", None)) is not None:
+        forked.use_server(given["fork_server"])
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 
 from scripts.releasing.source import ReleaseRefused, Source
 
@@ -24,6 +23,8 @@ _ROW = re.compile(r"^\| `(\S+)` \| (\S+) (\S+) \| \[(\w+)\]\(.*\) \| `([0-9a-f]{
 
 def bill_of_materials(source: Source, tree: Path, lock: Path) -> str:
     """The document; ReleaseRefused if it does not satisfy the schema of its version."""
+    from cyclonedx.validation.json import JsonStrictValidator  # its import takes seconds; only a release needs it
+
     found = json.loads(_of_lock(source, tree, lock))
     for component in found["components"]:
         del component["description"]  # repeats the lock's line with all its hashes

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from pathlib import Path
 
 from scripts.generate_docs import all_commands
 from shared.config.settings import setting_names
 from shared.errors import exit_codes
-from tests.docs.test_structure import docstrings, modules
+from tests.docs.test_structure import docstrings, modules, tree_of
 from tests.support.world import REPOSITORY
 
 #: Room → the most lines of code that it may have. A room that has shrunk by more than LEEWAY gets a smaller budget.
@@ -49,7 +48,7 @@ BUDGETS = {
     "shared/turns": 1195,
     "shared/vectors": 1875,
     "shared/wire": 575,
-    "tests": 42970,
+    "tests": 42975,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 75, 41, 26
@@ -58,7 +57,7 @@ SETTINGS, COMMANDS, EXIT_CODES = 75, 41, 26
 def code_lines(path: Path) -> int:
     """Lines that are neither blank nor a comment nor part of a docstring."""
     source = path.read_text(encoding="utf-8")
-    told = {n for one in docstrings(ast.parse(source)) for n in range(one.lineno, (one.end_lineno or one.lineno) + 1)}
+    told = {n for one in docstrings(tree_of(path)) for n in range(one.lineno, (one.end_lineno or one.lineno) + 1)}
     lines = enumerate(source.splitlines(), start=1)
     return sum(
         number not in told and bool(line.strip()) and not line.lstrip().startswith("#") for number, line in lines

@@ -41,10 +41,18 @@ def sources() -> dict[Path, ast.Module]:
     return {path: tree_of(path) for package in PACKAGES for path in modules(package)}
 
 
+@cache
 def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def code() -> dict[str, str]:
+    """Each module of the product → its code without comments and docstrings."""
+    return {str(path.relative_to(REPOSITORY)): _without_docstrings(tree) for path, tree in sources().items()}
+
+
+@cache
 def imports(path: Path) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(tree_of(path)):
@@ -229,11 +237,7 @@ def test_nothing_else_knows_telegram() -> None:
 
 def holding(pattern: str) -> set[str]:
     """The modules in whose code, without docstrings, the pattern is found."""
-    return {
-        str(path.relative_to(REPOSITORY))
-        for path, tree in sources().items()
-        if re.search(pattern, _without_docstrings(tree))
-    }
+    return {name for name, text in code().items() if re.search(pattern, text)}
 
 
 def docstrings(tree: ast.Module) -> list[ast.Constant]:
@@ -243,9 +247,13 @@ def docstrings(tree: ast.Module) -> list[ast.Constant]:
 
 
 def _without_docstrings(tree: ast.Module) -> str:
-    for told in docstrings(tree):
+    texts = [(told, told.value) for told in docstrings(tree)]
+    for told, _ in texts:
         told.value = ""
-    return ast.unparse(tree)
+    bare = ast.unparse(tree)
+    for told, text in texts:
+        told.value = text
+    return bare
 
 
 def test_files_and_functions_stay_short() -> None:

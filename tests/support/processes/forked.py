@@ -127,6 +127,20 @@ class ForkedProcess:
         self._process.close()
 
 
+def shared_server() -> str:
+    """Start the fork server of this process; its address, for others to use it as theirs: its imports take seconds."""
+    server: Any = forkserver._forkserver
+    server.ensure_running()
+    return str(server._forkserver_address)
+
+
+def use_server(address: str) -> None:
+    """That of another process, which outlives this one."""
+    server: Any = forkserver._forkserver
+    server._forkserver_address, server._forkserver_alive_fd = address, os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    server.ensure_running = lambda: None
+
+
 @contextmanager
 def constant(name: str, value: object) -> Iterator[None]:
     """Commands that are started meanwhile have this value of a constant, `module:NAME`."""
