@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -17,6 +17,7 @@ from shared.config.settings import Settings
 from shared.errors import HmemError, InvalidInput, ReleaseRefused
 from shared.system.command import print_bytes, start
 from shared.text.format import shorten
+from shared.text.times import given_moment
 from shared.turns.records import RecordRefused, chat_id_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ Chat = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 When = Annotated[
     str | None,
-    typer.Option(help="A time in words (last Friday, gestern) or ISO 8601, both in CHAT_TIMEZONE; or POSIX seconds."),
+    typer.Option(help="A day or a time: ISO 8601, in CHAT_TIMEZONE; or POSIX seconds."),
 ]
 #: What a bot may call a chat: a number, `discord:815`, or `console`.
 _IDENTIFIER = re.compile(r"-?\d+|[a-z]+:.+|console")
@@ -100,14 +101,13 @@ def _first_number(settings: Settings, supergroup: str) -> str:
 
 
 def given_times(since: str | None, until: str | None, zone: ZoneInfo) -> tuple[float | None, float | None]:
-    """What --since and --until name, in POSIX seconds. The grammar of dates is loaded only for a time that was given."""
-    if since is None and until is None:
-        return None, None
-    from dispatcher.memory.dates.user_dates import read_since, read_until
-
-    now = time.time()
-    first = None if since is None else read_since(since, now, zone)
-    return first, None if until is None else read_until(until, now, zone)
+    """What --since and --until name, in POSIX seconds: until a day is until its end."""
+    with suppress(ValueError, OverflowError):
+        until = (
+            datetime.fromisoformat(date.fromisoformat(until if until and "-" in until else "").isoformat())
+            + timedelta(1)
+        ).isoformat()
+    return given_moment("--since", since, zone), given_moment("--until", until, zone)
 
 
 def confirm(question: str, *, yes: bool) -> None:

@@ -24,7 +24,7 @@ from shared.config.values import is_person
 from shared.errors import HmemError, InvalidInput, SettingsError
 from shared.hooks import features
 from shared.system.command import ChatCommand, application, print_json
-from shared.text.format import one_line, shorten
+from shared.text.format import shorten
 from shared.turns.message_origin import is_group
 from shared.turns.records import RecordRefused
 
@@ -48,7 +48,7 @@ class Kind(StrEnum):
     PREFERENCE = "preference"
 
 
-Which = Annotated[str, typer.Argument(help="Its number, as hmem memory list shows it, or some of its words.")]
+Number = Annotated[int, typer.Argument(help="Its number, as hmem memory list shows it.")]
 
 
 @app.command("list", cls=ChatCommand)
@@ -99,30 +99,30 @@ def add(
 
 @app.command(cls=ChatCommand)
 def correct(
-    chat: Chat, which: Which, text: Annotated[str, typer.Argument(help="What is right.")], json: Json = False
+    chat: Chat, number: Number, text: Annotated[str, typer.Argument(help="What is right.")], json: Json = False
 ) -> None:
     """Replace a memory by what is right. The earlier one is no longer shown to Claude; the turns that it came from stay."""
     settings, chat_id = start_for(chat)
     if not text.strip():
         raise InvalidInput("TEXT is empty. Write what is right.")
     with opened_day(settings, vectors=True) as day:
-        memory = _chosen(day, chat_id, which, "memory", valid=True)
-        outcome = day.acting.correct(owner_task(chat_id), memory.number, text.strip(), time.time())
+        memory = _chosen(day, chat_id, number, "memory")
+        outcome = day.acting.correct(owner_task(chat_id), number, text.strip(), time.time())
     _report(memory, outcome.say, [], json=json)
 
 
 @app.command(cls=ChatCommand)
-def done(chat: Chat, which: Which, json: Json = False) -> None:
+def done(chat: Chat, number: Number, json: Json = False) -> None:
     """Mark a goal as completed."""
     settings, chat_id = start_for(chat)
-    with opened_day(settings, vectors=not which.isdecimal()) as day:
-        memory = _chosen(day, chat_id, which, "goal")
-        outcome = day.acting.done(owner_task(chat_id), memory.number, time.time())
+    with opened_day(settings) as day:
+        memory = _chosen(day, chat_id, number, "goal")
+        outcome = day.acting.done(owner_task(chat_id), number, time.time())
     _report(memory, outcome.say, [], json=json)
 
 
 @app.command(cls=ChatCommand)
-def forget(chat: Chat, which: Which, json: Json = False) -> None:
+def forget(chat: Chat, number: Number, json: Json = False) -> None:
     """Forget a memory and the turns that it came from: they are no longer recalled, and the next night removes them.
 
     The current conversation ends, since it may contain what is forgotten.
@@ -131,8 +131,8 @@ def forget(chat: Chat, which: Which, json: Json = False) -> None:
 
     settings, chat_id = start_for(chat)
     with opened_day(settings, vectors=True) as day, closing(connect(settings)) as client:
-        memory = _chosen(day, chat_id, which, "memory")
-        outcome = forget_for_owner(day, client, chat_id, memory.number)
+        memory = _chosen(day, chat_id, number, "memory")
+        outcome = forget_for_owner(day, client, chat_id, number)
     _report(memory, outcome.say, list(outcome.forgotten), json=json)
 
 
@@ -297,31 +297,14 @@ def _time(value: object, settings: Settings) -> float | None:
         raise RecordRefused(f"{shorten(str(value), 40)} is not a time") from None
 
 
-def _chosen(day: DayMemory, chat_id: str, which: str, what: str, *, valid: bool = False) -> Memory:
-    """The memory with this number, or the one that the words match; `valid`: none that was replaced. InvalidInput if none or several match."""
-    kinds = {"goal"} if what == "goal" else None
-    if which.isdecimal():
-        found = [one for one in day.remembering.of_chat(chat_id).memories if one.number == int(which)]
-        if not found or (kinds and found[0].type not in kinds):
-            raise InvalidInput(
-                f"Chat {chat_id} has no {'open goal' if kinds else 'memory'} number {which}. hmem memory list shows the numbers."
-            )
-        return found[0]
-    match = day.remembering.match(chat_id, which, kinds)
-    if valid:
-        of_now = {one.number for one in day.remembering.of_chat(chat_id).memories}
-        left = [one for one in match.memories if one.number in of_now]
-        match = replace(match, memories=left, clear=len(left) == 1)
-    if not match.memories:
-        raise InvalidInput(
-            f'No {what} is like "{shorten(one_line(which), 80)}", so nothing was changed. hmem memory list shows all of them.'
-        )
-    if not match.clear:
-        named = "; ".join(f"{one.number}. {shorten(one_line(one.text), 80)}" for one in match.memories)
-        raise InvalidInput(
-            f"Several match, so it is not clear which {what} you mean and nothing was changed. Give a number: {named}"
-        )
-    return match.memories[0]
+def _chosen(day: DayMemory, chat_id: str, number: int, what: str) -> Memory:
+    """The valid memory, or with `goal` the open goal, with this number. InvalidInput if there is none."""
+    for one in day.remembering.of_chat(chat_id).memories:
+        if one.number == number and what in ("memory", one.type):
+            return one
+    raise InvalidInput(
+        f"Chat {chat_id} has no {'open ' if what == 'goal' else ''}{what} number {number}. hmem memory list shows the numbers."
+    )
 
 
 def _report(memory: Memory, text: str, forgotten: list[str], *, json: bool) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt
 
 from shared.config.settings import Settings
 from shared.text.format import one_line
@@ -93,19 +93,8 @@ def read_records(raw: bytes | None) -> list[NightRecord]:
     with suppress(ValueError, TypeError, KeyError):
         for night in orjson.loads(raw or b"null")["nights"]:
             with suppress(ValueError):
-                found.append(_night(night))
+                found.append(NightRecord.model_validate(night))
     return sorted(found, key=lambda one: one.finished_at)
-
-
-def _night(value: Any) -> NightRecord:
-    """Without the fields that another version of the night wrote otherwise. ValueError without run and end."""
-    try:
-        return NightRecord.model_validate(value)
-    except ValidationError as error:
-        if not isinstance(value, dict):
-            raise
-        odd = {str(one["loc"][0]) for one in error.errors() if one["loc"]}
-        return NightRecord.model_validate({name: one for name, one in value.items() if name not in odd})
 
 
 def since_then(settings: Settings) -> str:

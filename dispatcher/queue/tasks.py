@@ -206,10 +206,6 @@ class TaskQueue:
         raws = cast(list[bytes | None], await self._redis.mget(names)) if names else []
         return turns_of(names, raws, task.chat_id)
 
-    async def why(self, task: Task) -> bytes | None:
-        """What was injected for the chat's last answer, as JSON; None if that was more than a day ago."""
-        return cast(bytes | None, await self._redis.lindex(keys.why(task.chat_id), -1))
-
     async def finish(self, claim: Claim, finished: Finished) -> bool:
         """Write everything that the task leaves, once. False if it was finished before. RecordRefused if its id now belongs to another task."""
         arguments = [claim.token, claim.lock, dumps(_effects(finished, claim))]

@@ -149,7 +149,7 @@ def test_the_owners_commands_as_the_owner(installed: World, guarded: Guarded, ad
     admin.acl_log_reset()
     for command in (
         ["search", CHAT, "canary"], ["context", CHAT, "canary"], ["memory", "list", CHAT], ["context", CHAT],
-        ["memory", "forget", CHAT, "zanzibar"], ["export", CHAT, "--out", str(installed.root / "out")],
+        ["memory", "forget", CHAT, "1"], ["export", CHAT, "--out", str(installed.root / "out")],
         ["release", "list"], ["forget", "--list"],
     ):  # fmt: skip
         installed.command("hmem", *command, REDIS_URL=guarded.urls["owner"])

@@ -1,4 +1,4 @@
-"""`/memory why`: what was injected for the last answer, stored in Redis for a day and shown in plain words in the chat.
+"""`/why`: what was injected for the last answer, stored in Redis for a day and shown in plain words in the chat.
 
 The record also has the figures and the technical reasons, for `hmem context CHAT --json`; the text in the chat names no file, no setting and no part
 of the program.

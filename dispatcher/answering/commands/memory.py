@@ -1,4 +1,4 @@
-"""`/memory`: what is stored of the chat, why it was injected, and how to change it; with buttons to look through it.
+"""`/memory`: what is stored of the chat, and how to change it; with buttons to look through it.
 
 the list ─ a number ─ the entry ─ Forget: asks once, forgets, the list again
                                 ├ Edit: a reply with the new text replaces it
@@ -15,10 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dispatcher.answering.commands.command import CommandReply
-from dispatcher.answering.commands.explanation import why_text
 from dispatcher.answering.conversation.tag_actions import store_waiting
 from dispatcher.answering.hooks import memory_chat_commands
-from dispatcher.answering.retry import keep_trying
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.requests import owner_task
 from dispatcher.memory.tombstones import announce, end_conversation
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
 USAGE = later(
     "/memory shows facts, goals and preferences; /memory page 2 the next ones\n"
     "/memory show N shows all that I know of the entry with that number\n"
-    "/memory why shows what memory I was given for my last answer\n"
     "/memory add TEXT stores a fact\n"
     "/memory edit N TEXT replaces the text of that entry\n"
     "/memory done N marks a goal as done\n"
@@ -70,7 +67,7 @@ _NUMBERED = {
 
 @dataclass(frozen=True)
 class MemoryRequest:
-    """`show` (the list, at the page `number`), `why`, `add` with its text, `usage`; with the number of an entry `entry`, `done`, `edit` with the
+    """`show` (the list, at the page `number`), `add` with its text, `usage`; with the number of an entry `entry`, `done`, `edit` with the
     new text ("": ask for it), `forget` (`text`: `ask` only asks, `yes` answers that question, "" is typed)."""
 
     name: str
@@ -84,8 +81,6 @@ def parse(text: str) -> MemoryRequest:
     if not words:
         return MemoryRequest("show")
     word, rest = words[0].lower(), words[1].strip() if len(words) > 1 else ""
-    if word == "why" and not rest:
-        return MemoryRequest("why")
     if word == "add" and rest:
         return MemoryRequest("add", rest)
     if word in _NUMBERED and (found := _NUMBERED[word].match(rest)):
@@ -121,8 +116,6 @@ class MemoryCommands:
         request = parse(text)
         if request.name == "usage":
             return CommandReply(tr(USAGE))
-        if request.name == "why":
-            return CommandReply(why_text(await keep_trying(lambda: self._queue.why(task))))
         if not self._enabled:
             return CommandReply(tr("I do not store memories: DAY_STORE_URL or MEMORY_TOKENS switches it off."))
         reply: CommandReply = await getattr(self, f"_{request.name}")(task, request, now)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -12,22 +11,16 @@ import orjson
 
 from dispatcher.chat_data.forget.archive_part import NightPart
 from dispatcher.chat_data.forget.journal import Journal
-from dispatcher.chat_data.forget.layers.claude import ClaudeLayer
-from dispatcher.chat_data.forget.layers.files import found_files
 from dispatcher.chat_data.forget.layers.store import StoreLayer
-from dispatcher.chat_data.forget.request import Scope
 from dispatcher.chat_data.forget.select import Selection
 from dispatcher.memory.store.whose import said_by
 from shared.config.settings import Settings
-from shared.release.retention import marks
 from shared.system.files import make_dir, read_own, write_atomic
 from shared.text.format import one_line, shorten, time_text, zoned_text
 from shared.vectors.on_server import servers
 
 #: How many texts are shown, and how many characters of each.
 SHOWN, CHARACTERS = 10, 120
-#: Names of each kind of places.
-SHOWN_NAMES = 10
 UNDONE, AGAIN = "This cannot be undone.", "It can be imported again."
 
 
@@ -52,7 +45,6 @@ def preview(selection: Selection, night: NightPart, stays: list[dict[str, str]])
         ],
         "tasks": {"queued": len(selection.tasks) - running, "running": running},
         "layers": dict(selection.layers),
-        "places": _places(night.settings, selection.scope, night),
         "archive": _archive(night),
         "stays": stays,
     }
@@ -64,7 +56,8 @@ def _archive(night: NightPart) -> str:
     if night.later:
         return "on this host; its part is left to the next night."
     unpinned = " The pin is removed, because the pinned release contains the text." if night.pinned else ""
-    return f"on this host; a night will run at once.{unpinned}"
+    mirror = f" The mirror {night.settings.archive_mirror} loses it, too." if night.settings.archive_mirror else ""
+    return f"on this host; a night will run at once, builds a release without it and removes those with it.{mirror}{unpinned}"
 
 
 def preview_text(shown: dict[str, Any], zone: ZoneInfo) -> str:
@@ -84,7 +77,6 @@ def preview_text(shown: dict[str, Any], zone: ZoneInfo) -> str:
         for one in shown["memories"]
     ]
     lines += [f"  {layer:34} {number}" for layer, number in sorted(shown["layers"].items())]
-    lines += _places_lines(shown["places"])
     tasks = shown["tasks"]
     lines.append(f"  tasks: {tasks['queued']} queued, {tasks['running']} being answered; they end without an answer")
     certain = AGAIN if shown["asked"]["kind"] == "import" else UNDONE
@@ -98,41 +90,6 @@ def _of(memory: dict[str, Any]) -> str:
 
 def _short(text: str) -> str:
     return shorten(one_line(text), CHARACTERS)
-
-
-def _places(settings: Settings, scope: Scope, night: NightPart) -> dict[str, Any]:
-    """What is removed whole. `releases`: run → its marks; `transcripts` and `files`: names; `mirror`: of the archive, or None."""
-    transcripts = ClaudeLayer(settings).find(scope.chats, scope.sessions, ())
-    return {
-        "releases": {str(run): some for run, some in marks(settings.hmem_memory_dir)[0].items() if scope.tombstones},
-        "now": night.archive_here and not night.later,
-        "transcripts": _names(transcripts, Path.home()),
-        "files": _names(found_files(settings, scope.chats), settings.hmem_state_dir),
-        "mirror": settings.archive_mirror if scope.tombstones else None,
-    }
-
-
-def _places_lines(found: dict[str, Any]) -> list[str]:
-    """Lines for people, in the format of the layers' lines."""
-    lines = []
-    if runs := found["releases"]:
-        marked = [f"{run} ({', '.join(some)})" if some else run for run, some in runs.items()]
-        when = "the night that runs now" if found["now"] else "the next night"
-        lines.append(
-            f"  {'releases':34} {len(runs)}: {', '.join(marked)}; {when} builds one without it, then these are removed"
-        )
-    for name, kind in (("claude: transcripts", "transcripts"), ("files", "files")):
-        if names := found[kind]:
-            more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
-            lines.append(f"  {name:34} {len(names)}: {', '.join(names[:SHOWN_NAMES])}{more}")
-    if found["mirror"]:
-        lines.append(f"  {'mirror':34} {found['mirror']}: a copy of the archive, so it is erased there, too")
-    return lines
-
-
-def _names(paths: list[Path], base: Path) -> list[str]:
-    """Relative to `base` if inside it."""
-    return [os.path.relpath(path, base) if path.is_relative_to(base) else str(path) for path in paths]
 
 
 #: Of HMEM_STATE_DIR.

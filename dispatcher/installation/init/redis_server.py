@@ -23,9 +23,6 @@ from shared.wire.client import asking_once, is_too_old, open_redis
 
 FIRST_PORT = 6379
 START_SECONDS = 60.0
-#: Settings of Redis that memory needs.
-WANTED = {"maxmemory-policy": "noeviction", "appendonly": "yes"}
-
 CONF = f"""\
 {WRITTEN_BY} for this installation alone. Turns are here until the night: do not switch the append-only file off.
 dir {{directory}}
@@ -80,7 +77,7 @@ def _of_one_user(layout: Layout) -> tuple[str, str]:
 
 
 def check_redis(installation: InitContext, url: str) -> str:
-    """Wait until it answers; correct what memory needs of it. InstallationIncomplete if that cannot be done."""
+    """Wait until it answers. InstallationIncomplete if it does not, or is too old; what else memory needs of it, the doctor says at the end."""
     client = _wait(url, START_SECONDS if installation.own_redis else 5.0, installation.layout)
     with closing(client):
         version = str(client.info("server")["redis_version"])
@@ -88,27 +85,7 @@ def check_redis(installation: InitContext, url: str) -> str:
             raise InstallationIncomplete(
                 f"Redis {version} is too old, 7.0 is the oldest that works. Install a newer one, or set REDIS_URL to another."
             )
-        found = {name: client.config_get(name).get(name) for name in WANTED}
-        if wrong := {name: str(now) for name, now in found.items() if now != WANTED[name]}:
-            _correct(installation, client, wrong)
-        return f"Redis {version} answers" + (f", changed {', '.join(wrong)}" if wrong else "")
-
-
-def _correct(installation: InitContext, client: Redis, wrong: dict[str, str]) -> None:
-    shown = ", ".join(f"{name} {WANTED[name]} (now {now})" for name, now in wrong.items())
-    by_hand = "; ".join(f"redis-cli config set {name} {WANTED[name]}" for name in wrong) + "; redis-cli config rewrite"
-    if not installation.terminal.confirm(f"This Redis needs {shown}, or it could lose turns. Change it?"):
-        raise InstallationIncomplete(
-            f"Redis was left as it is, which could lose turns. Change it ({by_hand}), or unset REDIS_URL to get an own one."
-        )
-    try:
-        for name in wrong:
-            client.config_set(name, WANTED[name])
-        client.config_rewrite()
-    except RedisError as error:
-        raise InstallationIncomplete(
-            f"Redis does not let its settings be changed ({error}). As its administrator: {by_hand}"
-        ) from error
+        return f"Redis {version} answers"
 
 
 def _wait(url: str, seconds: float, layout: Layout) -> Redis:

@@ -60,7 +60,7 @@ def test_what_cannot_be_asked_is_refused(talked: World) -> None:
     for arguments, code, reason in (
         (["9912", "--limit", "0"], 2, "--limit"),
         (["9912", "--limit", "-3"], 2, "--limit"),
-        (["9912", "--since", "when it suits"], wrong, 'I do not understand the date "when it suits"'),
+        (["9912", "--since", "when it suits"], wrong, "--since when it suits is not a time"),
         (["9912", "--contains", ""], wrong, "contains nothing to search for"),
         (["0"], wrong, "cannot be a chat id"),
         (["77"], wrong, "There is no chat 77. The chats are 9912 (Anna)."),

@@ -8,7 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from dispatcher.memory.dates.user_dates import read_since, read_until
+from dispatcher.cli.arguments import given_times
+from shared.errors import InvalidInput
 from tests.support.world import World
 
 #: 2026-11-19 08:06:40 in UTC, when it is the next day there.
@@ -41,29 +42,12 @@ def test_every_command_shows_the_chats_clock(light: World) -> None:
     assert "2026-11-19 22:06" in told
 
 
-def test_a_time_in_words_looks_back() -> None:
-    zone = ZoneInfo("Europe/Berlin")
-    now = datetime(2026, 11, 25, 14, 30, tzinfo=zone).timestamp()
-
-    def span(said: str) -> tuple[str, str]:
-        first, end = read_since(said, now, zone), read_until(said, now, zone)
-        assert first is not None
-        assert end is not None
-        one, other = (datetime.fromtimestamp(at, zone).strftime("%m-%d %H:%M") for at in (first, end))
-        return one, other
-
-    whole_day = {
-        "11-24": "yesterday|gestern|hier|ayer|вчера|24.11.|24 November",
-        "11-20": "last Friday|letzten Freitag|vendredi dernier|el viernes pasado|в прошлую пятницу",
-        "11-22": "3 days ago|vor 3 Tagen|il y a 3 jours|hace 3 días|3 дня назад",
-        "11-03": "3 November|3. November|3 novembre|el 3 de noviembre|3 ноября|3.11.|since 3 November",
-    }
-    for day, phrases in whole_day.items():
-        for said in phrases.split("|"):
-            first, end = span(said)
-            assert first == f"{day} 00:00", said
-            assert end == f"{day[:3]}{int(day[3:]) + 1:02} 00:00", said
-    for said in "yesterday at 15:00|gestern um 15 Uhr|hier à 15h|ayer a las 15:00|вчера в 15:00".split("|"):
-        assert span(said) == ("11-24 15:00",) * 2, said
-    for said in "last week|letzte Woche|la semaine dernière|la semana pasada|на прошлой неделе".split("|"):
-        assert span(said) == ("11-16 00:00", "11-23 00:00"), said
+def test_a_period_is_of_the_chats_clock_and_includes_its_last_day() -> None:
+    zone = ZoneInfo(ZONE)
+    day = datetime(2026, 11, 19, tzinfo=zone).timestamp()
+    assert given_times("2026-11-19", "2026-11-19", zone) == (day, day + 86_400)
+    assert given_times("2026-11-19T10:00", "2026-11-19T11:00", zone) == (day + 36_000, day + 39_600)
+    assert given_times(str(day), None, zone) == (day, None)
+    for since, until in (("last Friday", None), (None, "soon")):
+        with pytest.raises(InvalidInput, match=f"{'--since' if since else '--until'} .* is not a time"):
+            given_times(since, until, zone)

@@ -238,7 +238,7 @@ def test_a_name_that_passes_for_another_is_said_to_be_a_users(name: str) -> None
         of_the_night(said("obey", name))[1].splitlines()[-1].partition(" ")[2],
     ):
         assert line.startswith(f"{shown}: "), line
-    assert loads_object(why_record(context(hits=[hit("obey", name)])))["hits"][0]["speaker"] == shown, "/memory why"
+    assert loads_object(why_record(context(hits=[hit("obey", name)])))["hits"][0]["speaker"] == shown, "/why"
 
 
 @pytest.mark.parametrize("name", ORDINARY)

@@ -81,7 +81,7 @@ def test_what_was_in_it_is_recalled_for_a_later_question_with_where_it_is_from(t
     system = json.dumps(talk.model.requests[-1]["system"])
     assert "contract.pdf (from Ada Byron): " in system
     assert "notice period is three months" in system
-    assert "contract.pdf" in talk.send("/memory why")
+    assert "contract.pdf" in talk.send("/why")
 
 
 def test_a_text_comes_behind_a_fence_and_only_its_beginning_if_it_is_long(talk: Talk) -> None:

@@ -208,7 +208,7 @@ def test_each_way_in_which_a_key_is_wrong_names_the_way_on(talked: World) -> Non
 @pytest.mark.slow
 def test_what_a_wish_in_a_chat_has_hidden_is_erased_by_the_owner(talked: World) -> None:
     hmem(talked, "memory", "add", "7", "the locker opens with pelican")
-    assert hmem(talked, "memory", "forget", "7", "locker").returncode == 0
+    assert hmem(talked, "memory", "forget", "7", "1").returncode == 0
     talked.night()
     assert held(talked)
     assert not found(talked)
