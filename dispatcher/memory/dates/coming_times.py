@@ -1,13 +1,15 @@
 """Times to come as people type them: "tomorrow at 9", "kommenden Montag", "к концу месяца", "fin de mes", "2026-12-01 17:00". Pure functions.
 
 The phrases of seven languages are those of shared/text/dates/phrases.toml; here is the time of day, and what is written in figures. The chat's
-language is tried first, then the others. In figures, 12.01.2026 is 12 January
+language is tried first, then the others; what none of them reads is left to dateparser, in the chat's language. In figures, 12.01.2026 is 12 January
 (dots are the European habit); 12/01 is one day in America and another in Europe, so it is refused. An hour is as written: "tomorrow at 7" is 07:00.
 """
 
 from __future__ import annotations
 
 import re
+import threading
+import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
@@ -44,13 +46,16 @@ _SLASHES = re.compile(r"(?<!\d)(\d{1,2})/(\d{1,2})(?:/(?P<year>(?:\d\d){1,2}))?(
 _HALF_HOUR = re.compile(
     "half an? hour|(?:eine[rm]? )?halben? stunde|une demi-heure|media hora|mezz['’]?ora|meia hora|полчаса"
 )
+#: What is worth asking dateparser: it takes "a", "5" and "1 a" for dates, too.
+_WORTH = re.compile(r"[^\W\d_]{3,}|\d[./-]\d")
 #: Parts of a day that only today has.
 _TODAY = re.compile(r"tonight|this (?:morning|afternoon|evening)|ce soir|esta noche|stasera")
+_ASKING = threading.Lock()
 
 
-def read_coming(text: str, now: float, zone: ZoneInfo) -> ComingTime | None:
+def read_coming(text: str, now: float, zone: ZoneInfo, *, loosely: bool = False) -> ComingTime | None:
     """The time that a text names, and nothing else, seen from `now` (POSIX seconds) in `zone`; None if it is none, or over 50 years away. It may be
-    past if it names a day or a moment that is. Never raises."""
+    past if it names a day or a moment that is. `loosely`: dateparser is asked, too, which leaves out words that it does not know. Never raises."""
     words = one_line(text[: 4 * MOST_CHARACTERS]).lower().strip(" ,;!?()[]\"'«»“”")
     if not 0 < len(words) <= MOST_CHARACTERS:
         return None
@@ -61,6 +66,8 @@ def read_coming(text: str, now: float, zone: ZoneInfo) -> ComingTime | None:
     for language in languages_tried():
         with suppress(ValueError, OverflowError):  # a 32nd, an hour of 25, a year outside the calendar
             found = found or _read(words, now, zone, language)
+    if found is None:
+        found = _parsed(words, now, zone) if loosely and not ambiguous(words) else None
     return found if found and abs(found.at - now) <= FARTHEST else None
 
 
@@ -203,3 +210,29 @@ def _other_weekday(words: str, days: Days, language: str) -> bool:
         if named and index_of(named["weekday"], WORDS[one]["weekdays"]) != days[0].weekday():
             return days[1] - days[0] == timedelta(1)
     return False
+
+
+def _parsed(words: str, now: float, zone: ZoneInfo) -> ComingTime | None:
+    """What dateparser knows in the chat's language; one thread at a time, for its warnings are turned off for the while."""
+    if not _WORTH.search(words):
+        return None
+    base = datetime.fromtimestamp(now, zone).replace(tzinfo=None)
+    settings = {
+        "PREFER_DATES_FROM": "future", "RELATIVE_BASE": base, "RETURN_TIME_AS_PERIOD": True,
+        "REQUIRE_PARTS": ["day", "month"], "PARSERS": ["relative-time", "absolute-time"], "DATE_ORDER": "DMY",
+    }  # fmt: skip
+    with _ASKING, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # strptime's of days without a year, from Python 3.13 on
+        from dateparser.date import DateDataParser
+
+        try:
+            answer = DateDataParser(languages=[current_language()], settings=settings).get_date_data(words)
+        except Exception:  # noqa: BLE001 - it raises anything on odd texts, and what it cannot read is no date
+            return None
+    found = answer.date_obj
+    if found is None or found.tzinfo is not None or not timedelta() < found - base < timedelta(seconds=FARTHEST):
+        return None
+    days = one_day(found.date())
+    if answer.period != "time" and (":" in words or _other_weekday(words, days, current_language())):
+        return None
+    return _of_days(days, found.time() if answer.period == "time" else None, now, zone)

@@ -25,7 +25,7 @@ AHEAD = later("tomorrow, next Friday, in 3 days, 3 December, 3 December 15:00, e
 
 def deadline_of(text: str, now: float, zone: ZoneInfo) -> float:
     """The future moment (POSIX seconds) that a text names; InvalidInput, in the chat's language, if it is not a date, ambiguous or in the past."""
-    found = read_coming(text, now, zone)
+    found = read_coming(text, now, zone, loosely=True)
     if found is not None and found.at > now:
         return found.at
     quoted = shorten(one_line(text), QUOTED)

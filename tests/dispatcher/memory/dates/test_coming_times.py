@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dispatcher.memory.dates.coming_times import FARTHEST, read_coming
 from dispatcher.memory.dates.user_dates import deadline_of
 from shared.errors import InvalidInput
+from shared.text.translations import speaking
 
 BERLIN = ZoneInfo("Europe/Berlin")
 #: A Wednesday.
@@ -35,7 +36,7 @@ MEANT = """
 2026-11-30 = end of month | Ende des Monats | fin de mes | fin du mois | к концу месяца | fine mese | kommenden Montag | next Monday
 2026-12-01 = 01.12.2026 | 1 December | 1.12. | 2026-12-01 | 1er décembre
 2026-12-01 17:00 = 2026-12-01T17:00 | 2026-12-01T17:00+01:00 | 1. Dezember um 17 Uhr | 1 de diciembre a las 17:00
-2026-12-09 = in two weeks | in zwei Wochen | через две недели
+2026-12-09 = in two weeks | in zwei Wochen | через две недели | in a fortnight
 2026-12-14 = the 14th | am 14.
 2026-12-25 = 12/25 | 25/12
 2026-12-31 = by the end of the year | Ende des Jahres | к концу года
@@ -47,7 +48,7 @@ REFUSED = ["12/01/2026", "30 February", "Friday 26 November", "tomorrow 25:00", 
 
 def said(text: str) -> str | None:
     """`2026-11-27` for the end of a day, `2026-11-27 17:00` for another moment."""
-    found = read_coming(text, NOW, BERLIN)
+    found = read_coming(text, NOW, BERLIN, loosely=True)
     if found is None:
         return None
     moment = datetime.fromtimestamp(found.at, BERLIN)
@@ -67,6 +68,12 @@ def test_what_is_no_time_or_two_is_refused(text: str) -> None:
     assert said(text) is None
     with pytest.raises(InvalidInput):
         deadline_of(text, NOW, BERLIN)
+
+
+def test_what_no_phrase_reads_is_left_to_dateparser_in_the_language_of_the_chat() -> None:
+    assert said("heute in einer Woche") is None
+    with speaking("de"):
+        assert said("heute in einer Woche") == "2026-12-02"
 
 
 @pytest.mark.parametrize("text", ["yesterday", "letzten Freitag", "3 November 2020", "2026-11-24"])
