@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.metadata
 import itertools
 import sqlite3
+import struct
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from shared.ranking.tokeniser import Tokeniser, question_terms
 from shared.release.integrity import check_database, damage_named, open_closed
 from shared.release.parts import begin, new_part, part_files
 from shared.turns.chunk import COLUMNS, Chunk, chunk_of, turn_order, values_of
-from shared.turns.speakers import UNNAMED
+from shared.turns.speakers import Speaker
 
 if TYPE_CHECKING:
     from shared.ranking.scoring import Posting
@@ -254,11 +255,22 @@ class LexicalIndex:
         newest = [orjson.loads(ids)[-1] for (ids,) in self._rows(sql, (chat_id,))]
         return max(self.chunks(newest, chat_id).values(), key=lambda one: one.started_at, default=None)
 
-    def people(self, chat_id: str) -> list[str]:
-        """The names of who spoke in a chat beside the assistant, read in the same way."""
-        sql = "SELECT speakers FROM items WHERE chat_no = (SELECT chat_no FROM chats WHERE chat_id = ?)"
-        pairs = [pair for (speakers,) in self._rows(sql, (chat_id,)) for pair in orjson.loads(speakers)]
-        return list(dict.fromkeys(name for role, name in pairs if role == "user" and name != UNNAMED["user"]))
+    def speakers(self, chat_id: str) -> set[Speaker]:
+        """Everybody who spoke in a chat, read in the same way."""
+        sql = "SELECT speakers, users FROM items WHERE chat_no = (SELECT chat_no FROM chats WHERE chat_id = ?)"
+        rows = (map(orjson.loads, row) for row in self._rows(sql, (chat_id,)))
+        return {(role, name, user) for row in rows for (role, name), user in zip(*row, strict=True)}
+
+    def times(self, chat_id: str) -> dict[str, float]:
+        """Turn id → when it was said (POSIX seconds), read in the same way. sqlite3.DatabaseError if a row is not whole."""
+        sql = "SELECT chunk_ids, starts FROM items WHERE chat_no = (SELECT chat_no FROM chats WHERE chat_id = ?)"
+        found: dict[str, float] = {}
+        for encoded, starts in self._rows(sql, (chat_id,)):
+            if len(starts) != 8 * len(ids := orjson.loads(encoded)):
+                raise sqlite3.DatabaseError("the items of a chat are not whole")
+            for chunk_id, (at,) in zip(ids, struct.iter_unpack("<d", starts), strict=True):
+                found[chunk_id.rpartition("#")[0]] = at  # a long turn has several chunks, of one time
+        return found
 
     def chunks_of(self, chat_id: str) -> list[Chunk]:
         """Every chunk of a chat in order of time: for verification, not for recall."""

@@ -144,15 +144,9 @@ class OpenRelease:
             return {chat_id: counts["with_chunks"] or 0 for chat_id, counts in rows if counts["chunks"]}
 
     def times(self, chat_id: str) -> dict[str, float]:
-        """Turn id → when it was said (POSIX seconds), of all turns of the chat, oldest first. ReleaseRefused if the file cannot be read."""
+        """Turn id → when it was said (POSIX seconds), of all turns of the chat. ReleaseRefused if the file cannot be read."""
         with self._reading(LEXICAL):
-            items = self._texts().items(chat_id)
-        if items is None:
-            return {}
-        found: dict[str, float] = {}
-        for chunk_id, at in zip(items.chunk_ids, items.starts.tolist(), strict=True):
-            found.setdefault(chunk_id.rpartition("#")[0], at)  # a long turn has several chunks
-        return found
+            return self._texts().times(chat_id)
 
     def _open_chats(self) -> ChatTable | None:
         """Open once; None for a release without any chat. ReleaseRefused, again each time, if the files were modified."""
@@ -188,18 +182,12 @@ class OpenRelease:
     def speakers(self, chat_id: str) -> set[Speaker]:
         """Everybody who spoke in the chat. ReleaseRefused if the file cannot be read."""
         with self._reading(LEXICAL):
-            items = self._texts().items(chat_id)
-        return set(items.speakers) if items else set()
+            return self._texts().speakers(chat_id)
 
     def newest_chunk(self, chat_id: str) -> Chunk | None:
         """What was said last in the chat. ReleaseRefused if the file cannot be read."""
         with self._reading(LEXICAL):
             return self._texts().newest_chunk(chat_id)
-
-    def people(self, chat_id: str) -> list[str]:
-        """The names of who spoke there beside the assistant. ReleaseRefused if the file cannot be read."""
-        with self._reading(LEXICAL):
-            return self._texts().people(chat_id)
 
     def turns_back(
         self,

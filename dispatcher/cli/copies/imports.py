@@ -124,9 +124,14 @@ def _previewed(settings: Settings, arguments: list[str], *, json: bool) -> tuple
     if json:
         typer.echo(printed, nl=False)
         return arguments, new
-    *text, nothing_written = report["text"]
-    typer.echo("\n".join([*text, *_like_known_ones(settings, report["facts"]), nothing_written]))
+    typer.echo(preview_text(settings, report))
     return arguments, new
+
+
+def preview_text(settings: Settings, report: dict[str, Any]) -> str:
+    """What a dry run reports, with what the chats know already, or nearly, of the facts that would come in."""
+    *text, nothing_written = report["text"]
+    return "\n".join([*text, *_like_known_ones(settings, report["facts"]), nothing_written])
 
 
 def _like_known_ones(settings: Settings, facts: list[dict[str, Any]]) -> Iterator[str]:

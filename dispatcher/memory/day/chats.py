@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from dispatcher.memory.day.open_memory import OpenedMemory
 from shared.errors import HmemError, InvalidInput, StoreUnavailable
 from shared.text.format import shorten
-from shared.turns.speakers import COMMAND_LINE, Speaker, plain_name
+from shared.turns.message_origin import is_group
+from shared.turns.speakers import COMMAND_LINE, Speaker, is_named, plain_name
 
 #: Chats that an error names, and characters of a name.
 NAMED, NAME_CHARACTERS = 10, 60
@@ -20,7 +21,7 @@ class ChatLine:
     """A chat in the list: turns in the release, turns in the day store, and when the newest of those was said, or noted if
     there are none (POSIX seconds).
 
-    `name`: who writes in it, such as `Noor`, or `Ilya, Marta, Sam`; empty if nobody has a name, or if it was not looked up.
+    `name`: see `chat_name`; empty if it was not looked up, too.
     """
 
     chat_id: str
@@ -60,15 +61,26 @@ def named_chats(memory: OpenedMemory) -> tuple[list[ChatLine], list[str]]:
     return [_named(memory, line) for line in lines], notes
 
 
+def chat_name(memory: OpenedMemory, chat_id: str) -> str:
+    """What a person calls a chat: who writes in it, such as `Noor`, `Ilya, Marta, Sam`, or `Ben (group)`; empty if nobody has a name."""
+    release, _ = memory.release_or_reason("")
+    speakers = set[Speaker]()
+    for stored in (memory.day.turns if memory.day.wanted else None, release):
+        with suppress(HmemError, OSError):
+            speakers |= stored.speakers(chat_id) if stored else set()
+    named = {one for role, one, user in speakers if role == "user" and is_named(role, one) and user != COMMAND_LINE}
+    people = sorted({plain_name(one) for one in named} - {""}, key=str.casefold)
+    alone = len(people) == 1 and is_group(chat_id)
+    return shorten(", ".join(people), NAME_CHARACTERS) + (" (group)" if alone else "")
+
+
 def _named(memory: OpenedMemory, line: ChatLine) -> ChatLine:
     release, _ = memory.release_or_reason("")
-    speakers, newest = memory.day.turns.speakers(line.chat_id) if line.today else set[Speaker](), line.newest
-    if release is not None and line.released:
+    newest = line.newest
+    if release is not None and line.released and not newest:
         with suppress(HmemError):
-            speakers |= release.speakers(line.chat_id)
-            newest = newest or max(release.times(line.chat_id).values())
-    people = {plain_name(name) for role, name, user in speakers if role == "user" and user != COMMAND_LINE}
-    return replace(line, name=shorten(", ".join(sorted(people - {""})), NAME_CHARACTERS), newest=newest)
+            newest = max(release.times(line.chat_id).values())
+    return replace(line, name=chat_name(memory, line.chat_id), newest=newest)
 
 
 def is_known(memory: OpenedMemory, chat_id: str) -> bool:

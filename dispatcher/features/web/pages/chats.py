@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
 
 from starlette.responses import Response
 
-from dispatcher.features.web.reading.chats import NamedChat, name_of, named
+from dispatcher.features.web.reading.chats import name_of, named
 from dispatcher.features.web.reading.markdown import plain, readable_answers
 from dispatcher.features.web.reading.talk import stretch
 from dispatcher.features.web.requests.asked import Asked
-from dispatcher.memory.day.chats import ChatLine, all_chats
+from dispatcher.memory.day.chats import all_chats
 from dispatcher.memory.day.search import find
 from shared.search.types import Query
 from shared.turns.origin_words import replying
@@ -25,7 +24,8 @@ def page(asked: Asked) -> Response:
     with asked.memory() as memory:
         lines, notes = all_chats(memory, asked.session.grant.sees)
         names = named(memory, [line.chat_id for line in lines[: NAMED if wanted else MOST_CHATS]])
-        found = [line for line in lines if wanted in line.chat_id.lower() or _is_called(names, line, wanted)]
+        called = {chat_id for chat_id, one in names.items() if wanted in one.name.lower()}
+        found = [line for line in lines if wanted in line.chat_id.lower() or line.chat_id in called]
         names |= named(memory, [line.chat_id for line in found[:MOST_CHATS] if line.chat_id not in names])
     return asked.page(
         "chats.html",
@@ -37,10 +37,6 @@ def page(asked: Asked) -> Response:
         wanted=asked.value("q").strip(),
         notes=notes,
     )
-
-
-def _is_called(names: Mapping[str, NamedChat], line: ChatLine, wanted: str) -> bool:
-    return line.chat_id in names and wanted in names[line.chat_id].name.lower()
 
 
 #: Hits of a search.

@@ -14,10 +14,10 @@ from starlette.responses import FileResponse, Response
 
 from dispatcher.chat_data.export.chat import export_chat
 from dispatcher.chat_data.forget.layers.files import EXPORTS
-from dispatcher.cli.copies.imports import imports
+from dispatcher.cli.copies.imports import imports, preview_text
 from dispatcher.features.web.requests.asked import Asked, go_to, one_at_a_time
 from dispatcher.features.web.requests.uploads import uploaded
-from dispatcher.releases.night_command import NightCommandFailed, night_is_here, read_json, read_lines
+from dispatcher.releases.night_command import NightCommandFailed, night_is_here, read_json
 from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.system.files import make_dir, safe_name
@@ -105,11 +105,11 @@ def _arguments(asked: Asked) -> list[str]:
 def plan(asked: Asked) -> Response:
     """What would come in; nothing is written."""
     try:
-        lines = b"".join(read_lines(asked.settings, *_arguments(asked), "--dry-run")).decode("utf-8", "replace")
+        report = read_json(asked.settings, *_arguments(asked), "--dry-run", "--json")
     except NightCommandFailed as error:
         raise InvalidInput(error.message or str(error)) from error
-    given = {name: asked.value(name) for name in ("source", "chat", "since", "until", *FIELDS)}
-    return _page(asked, "Import: preview", lines, given)
+    given = {"source": report["source"], **{name: asked.value(name) for name in ("chat", "since", "until", *FIELDS)}}
+    return _page(asked, "Import: preview", preview_text(asked.settings, report), given)
 
 
 def stage(asked: Asked) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from redis.exceptions import RedisError
@@ -12,13 +12,20 @@ from dispatcher.features.web.requests.asked import Asked, NotShown, go_to
 from dispatcher.releases.manage import list_releases
 from dispatcher.releases.night_command import NightCommandFailed, read_json, read_lines
 from shared.errors import InvalidInput, ReleaseRefused
-from shared.text.format import sparkline
+from shared.text.format import counted, rough_duration, time_text
 from shared.wire import keys
 
 #: The newest nights that are read.
 NIGHTS = 30
-#: Figures of a night's summary, each with a bar for each night in the first line of the table.
+#: Figures of a night's summary that the table has.
 FIGURES = ("new", "quarantined", "release_bytes")
+#: A picture of the nights: figure of `_line`, what it is, the highest value that it can have (None: that of these nights), and how one is said.
+_Picture = tuple[str, str, float | None, Callable[[Any], str]]
+PICTURES: Sequence[_Picture] = (
+    ("new", "New messages", None, lambda value: counted(value, "new message")),
+    ("whole", "Time the night took", None, rough_duration),
+    ("found", "Recall check: questions that found their message", 1.0, "{:.0%}".format),
+)
 RUNNING = "A night is running already. Wait until it has ended."
 
 
@@ -32,7 +39,7 @@ def page(asked: Asked) -> Response:
         "nights.html",
         "Nights",
         nights=shown[::-1],
-        bars={name: sparkline([night.get(name) for night in shown]) for name in ("whole", "found", *FIGURES)},
+        pictures=[_picture(asked, shown, one) for one in PICTURES],
         releases=releases[::-1],
         wrong=wrong,
         running=asked.jobs.running("night"),
@@ -79,14 +86,29 @@ def _line(night: Mapping[str, Any]) -> dict[str, Any]:
     return {**night, "state": state, "whole": whole, "gate": gate, "found": found, **figures}
 
 
+def _picture(asked: Asked, nights: Sequence[Mapping[str, Any]], picture: _Picture) -> dict[str, Any]:
+    """A bar for each night: (its height from 0 to 1, None where the night has no such figure; its state; what it says)."""
+    name, title, most, say = picture
+    known = [night[name] for night in nights if night[name] is not None]
+    highest, bars = most or max(known, default=0) or 1, []
+    for night in nights:
+        value, state = night[name], night["state"]
+        at = (night["summary"] or {}).get("finished_at") or (night["failed"] or {}).get("at")
+        said = say(value) if value is not None else "–" if state == "done" else state
+        words = f"Night {night['run']}{f', {time_text(at, asked.zone)}' if at else ''}: {said}"
+        bars.append((None if value is None else value / highest, state, words))
+    return {"name": name, "title": title, "bars": bars, "last": say(known[-1]) if known else "none yet"}
+
+
 def one(asked: Asked) -> Response:
-    """What `hmem-night status` says of it."""
+    """Its figures, and what `hmem-night status` says of it."""
     run = asked.number("run", 0)
     try:
+        (night,) = read_json(asked.settings, "status", "--json", f"--run={run}")
         said = b"".join(read_lines(asked.settings, "status", "--chats", f"--run={run}"))
     except NightCommandFailed as error:
         raise NotShown from error
-    return asked.page("night.html", f"Night {run}", said=said.decode("utf-8", "replace"))
+    return asked.page("night.html", f"Night {run}", night=_line(night), said=said.decode("utf-8", "replace"))
 
 
 def run(asked: Asked) -> Response:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from dispatcher.memory.day.chats import chat_name
 from dispatcher.memory.day.open_memory import OpenedMemory
 from dispatcher.memory.tombstones import hidden_by
 from shared.errors import HmemError
 from shared.text.format import one_line, shorten
-from shared.turns.message_origin import is_group
-from shared.turns.speakers import label, plain_name
+from shared.turns.speakers import label
 
-#: The newest turns by which a chat is called, the names that are shown of a group, and characters of the last line.
-NAMING_TURNS, NAMES, LINE_CHARACTERS = 8, 3, 140
+#: The newest turns, of which the last one that is not forgotten is shown, and characters of it.
+LAST_TURNS, LINE_CHARACTERS = 8, 140
 
 
 @dataclass(frozen=True)
@@ -40,23 +40,18 @@ def named(memory: OpenedMemory, chat_ids: Iterable[str]) -> dict[str, NamedChat]
 
 def name_of(memory: OpenedMemory, chat_id: str) -> str:
     """What a chat is called, as the heading of its pages."""
-    name = named(memory, [chat_id])[chat_id].name
-    return f"Chat {chat_id}" if name == chat_id else name
+    return chat_name(memory, chat_id) or f"Chat {chat_id}"
 
 
 def _named(memory: OpenedMemory, chat_id: str) -> NamedChat:
-    stored = memory.day.turns.newest(chat_id, NAMING_TURNS) if memory.day.wanted else []
+    stored = memory.day.turns.newest(chat_id, LAST_TURNS) if memory.day.wanted else []
     forgotten = memory.day.forgotten.of(chat_id)
     turns = [one.turn for one in stored if not any(stone.covers(one.turn) for stone in forgotten)]
-    names = [plain_name(turn.name or "") for turn in reversed(turns) if turn.role == "user"]
-    group = is_group(chat_id) or any(is_group(chat_id, turn.origin.chat_type) for turn in turns)
-    release, _ = memory.release_or_reason("")
-    if release and not any(names):
-        names = [plain_name(one) for one in release.people(chat_id)]
-    name = _called(chat_id, names, group=group)
+    name = chat_name(memory, chat_id) or chat_id
     if turns:
         last = turns[-1]
         return NamedChat(chat_id, name, _line(last.remembered), label(last.role, last.speaker), last.timestamp)
+    release, _ = memory.release_or_reason("")
     newest = release.newest_chunk(chat_id) if release else None
     if newest is None or hidden_by(forgotten).covers(newest):
         return NamedChat(chat_id, name)
@@ -65,12 +60,3 @@ def _named(memory: OpenedMemory, chat_id: str) -> NamedChat:
 
 def _line(text: str) -> str:
     return shorten(one_line(text), LINE_CHARACTERS)
-
-
-def _called(chat_id: str, names: Iterable[str], *, group: bool) -> str:
-    """`Noor`, or `Group of Ben, Mia and others`; the id where nobody has a name."""
-    every = list(dict.fromkeys(filter(None, names)))
-    if not every:
-        return chat_id
-    some = ", ".join(every[:NAMES]) + (" and others" if len(every) > NAMES else "")
-    return f"Group of {some}" if group else some

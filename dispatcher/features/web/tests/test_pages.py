@@ -80,7 +80,10 @@ def test_nights_show_each_night_and_the_releases(site: Site, talked: World, monk
     page = visitor.get("/nights")
     assert page.count('href="/nights/') >= 2
     assert '<td class="n">3</td>' in page, "the new turns of the first night"
-    assert '<td class="n">█▃</td>' in page, "three new turns, then one"
+    bars = re.findall(r"<title>Night (\d), [-0-9]+ [0-9:]+: ([^<]+)</title>", page)
+    assert bars[:2] == [("1", "3 new messages"), ("2", "1 new message")], "what a bar says"
+    heights = re.findall(r'class="bar"[^>]* height="([0-9.]+)"', page)
+    assert [round(float(one)) for one in heights[:2]] == [60, 21], "three new turns, then one"
     night = visitor.get("/nights/1")
     for said in ("9912", "3 archived = 3 in", "took: export "):
         assert said in night, said
@@ -234,6 +237,12 @@ def test_old_history_is_uploaded_tried_and_imported(site: Site, talked: World) -
     assert "JSON lines" in plan, "by its content"
     stored = talked.root / "state" / "web-uploads" / name
     assert stored.exists()
+    facts = {"file": ("memories.md", b"[2025-11-02] - the boiler is a Vaillant\n")}
+    other = visitor.client.post("/import/upload", data={"form-token": visitor.token}, files=facts).url.params["file"]
+    known = "is known as 1. &#34;The boiler is a Vaillant"
+    assert known in visitor.post("/import/plan", source="memory-list", file=other, chat="9912"), (
+        "as hmem import says it"
+    )
     done = finished(visitor, visitor.post("/import/stage", source="jsonl", file=name))
     assert not stored.exists(), "it is in the archive now"
     assert "<strong>Done</strong>" in done, done

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +20,10 @@ from tests.support.processes.chromium import executable
 SECONDS = 60_000.0  # milliseconds that Playwright waits: the machine may be busy
 #: Notes each violation of the page's policy where the test can read it.
 _NOTE_VIOLATIONS = "addEventListener('securitypolicyviolation', (e) => (window.violations ??= []).push(e.violatedDirective + ' ' + e.blockedURI));"
+#: Counts clicks, and what Enter does in a form, for as long as the tab is open.
+_COUNT_CLICKS = (
+    "addEventListener('click', () => { sessionStorage.clicks = 1 + Number(sessionStorage.clicks ?? 0); }, true);"
+)
 
 
 @dataclass
@@ -33,6 +39,16 @@ class Watched:
         self.page.goto(self.site.base + path)
         self.page.locator("[hx-trigger=load]").wait_for(state="detached")
         return self.page
+
+    @contextmanager
+    def task(self, what: str) -> Iterator[None]:
+        """Prints (`pytest -s`) with how many clicks, and in which time, it was done."""
+        began = time.monotonic()
+        yield
+        clicks = self.page.evaluate(
+            "() => { const all = sessionStorage.clicks ?? 0; sessionStorage.clicks = 0; return all; }"
+        )
+        sys.stdout.write(f"\n{what}: {clicks} clicks, {time.monotonic() - began:.1f} s\n")
 
     def faults(self) -> list[str]:
         """What was noticed so far; a test takes it once for each page, since violations are noted in the page."""
@@ -55,7 +71,7 @@ def watch(page: Page, site: PageWorld) -> Watched:
     page.on("pageerror", lambda error: watched.wrong.append(f"error: {error}"))
     page.on("request", requested)
     page.on("dialog", dismissed)
-    page.add_init_script(_NOTE_VIOLATIONS)
+    page.add_init_script(_NOTE_VIOLATIONS + _COUNT_CLICKS)
     return watched
 
 
