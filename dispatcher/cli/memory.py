@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import orjson
 import typer
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from dispatcher.cli.arguments import Chat, Json, connect, start_for
 from dispatcher.cli.hooks import memory_commands
@@ -24,9 +24,8 @@ from shared.config.values import is_person
 from shared.errors import HmemError, InvalidInput, SettingsError
 from shared.hooks import features
 from shared.system.command import ChatCommand, application, print_json
-from shared.text.format import shorten
+from shared.text.times import moment
 from shared.turns.message_origin import is_group
-from shared.turns.records import RecordRefused
 
 if TYPE_CHECKING:
     from dispatcher.memory.day.memory import DayMemory
@@ -176,12 +175,11 @@ def _import(day: DayMemory, chat_id: str, batch: list[Imported]) -> int:
     from dispatcher.memory.store.memories import MemoryType
 
     made = []
-    batch = batch if is_group(chat_id) else [replace(one, more=without_speaker(one.more)) for one in batch]
-    for kind in MemoryType:
-        for user in dict.fromkeys(one.more.get("user_id") for one in batch):
-            some = [one for one in batch if one.kind == kind and one.more.get("user_id") == user]
-            entries = [(one.text, one.created if one.dated else None, one.more) for one in some]
-            made += day.remembering.new_ones(chat_id, kind, entries, user) if entries else []
+    rows = [(one, one.columns(in_group=is_group(chat_id))) for one in batch]
+    for kind, user in dict.fromkeys((one.kind, more.get("user_id")) for one, more in rows):
+        some = [(one, more) for one, more in rows if (one.kind, more.get("user_id")) == (kind, user)]
+        entries = [(one.text, one.created and min(max(0.0, one.created), time.time()), more) for one, more in some]
+        made += day.remembering.new_ones(chat_id, MemoryType(kind), entries, user)
     if made:
         with day.memories.transaction() as connection:
             for memory in made:
@@ -195,7 +193,7 @@ def _supersede(day: DayMemory, chat_id: str, facts: list[Imported]) -> None:
     numbered = {fact.number: stored.get((str(fact.kind), fact.text)) for fact in facts if fact.number is not None}
     with day.memories.transaction() as connection:
         for fact in facts:
-            old, new = numbered.get(fact.number), numbered.get(fact.replaced_by) if fact.replaced_by else None
+            old, new = (numbered.get(one or 0) for one in (fact.number, fact.replaced_by))
             if old and new and old.memory_id != new.memory_id:
                 at = fact.replaced_at or new.created
                 day.memories.supersede(chat_id, old.memory_id, new.memory_id, at, connection=connection)
@@ -209,22 +207,40 @@ def _not_forgotten(day: DayMemory, chat_id: str, facts: list[Imported]) -> list[
     return [
         one
         for one in facts
-        if ids.isdisjoint(one.more.get("source_turn", "").split()) and (before is None or one.created >= before)
+        if ids.isdisjoint((one.source_turn or "").split()) and (before is None or (one.created or before) >= before)
     ]
 
 
-@dataclass(frozen=True)
-class Imported:
-    """A line of an imported list; `more` are further fields of a memory."""
+Time = Annotated[float | None, BeforeValidator(lambda said, given: moment(said, given.context))]
 
-    kind: str
-    text: str
-    created: float  # POSIX seconds
-    more: dict[str, Any]
-    dated: bool  # whether the line says when
-    number: object = None  # of an export
-    replaced_by: object = None  # the number of its successor there
-    replaced_at: float | None = None
+
+class Imported(BaseModel):
+    """A line of an imported list: a row of hmem export or of another program. Times are POSIX seconds or ISO 8601."""
+
+    model_config = ConfigDict(frozen=True, str_strip_whitespace=True, coerce_numbers_to_str=True)
+
+    text: str = Field(min_length=1, validation_alias=AliasChoices("fact", "text", "content"))
+    kind: Literal["fact", "goal", "completed_goal", "preference"] = Field("fact", validation_alias="type")
+    created: Time = Field(None, validation_alias=AliasChoices(*CREATED))
+    deadline: Time = None
+    completed_at: Time = None
+    reminded_at: Time = None
+    importance: Annotated[int, Field(ge=1, le=5, strict=True)] | None = None
+    priority: Annotated[int, Field(ge=0, le=9, strict=True)] | None = None
+    category: str | None = None
+    source_turn: str | None = None
+    user_id: str | None = None
+    name: str | None = Field(None, validation_alias=AliasChoices("speaker", "name"))
+    number: int | None = None  # of an export
+    replaced_by: int | None = Field(None, validation_alias="superseded_by")  # the number of its successor there
+    replaced_at: Time = Field(None, validation_alias="superseded_at")
+
+    def columns(self, *, in_group: bool) -> dict[str, Any]:
+        """Further columns of a memory; who said it, if that is a person of a group."""
+        given = self.model_dump(
+            exclude_none=True, exclude=set("text kind created number replaced_by replaced_at".split())
+        )
+        return given if in_group and is_person(self.user_id or "") else without_speaker(given)
 
 
 def _facts(file: Path, settings: Settings) -> tuple[list[Imported], list[tuple[int, str]]]:
@@ -240,61 +256,15 @@ def _facts(file: Path, settings: Settings) -> tuple[list[Imported], list[tuple[i
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
-                found.append(_fact(line, settings))
-            except ValueError as error:
-                refused.append((number, str(error)))
+                record = orjson.loads(line)
+                record = record if isinstance(record, dict) else {"fact": record}
+                given = {name: value for name, value in record.items() if value is not None}
+                found.append(Imported.model_validate(given, context=settings.timezone))
+            except ValidationError as error:
+                refused.append((number, "; ".join(f"{one['loc'][0]}: {one['msg']}" for one in error.errors())))
+            except orjson.JSONDecodeError as error:
+                refused.append((number, f"not JSON: {error}"))
     return found, refused
-
-
-def _fact(line: bytes, settings: Settings) -> Imported:
-    """ValueError (RecordRefused is one) with the reason if the line is not a memory."""
-    from dispatcher.memory.store.memories import MemoryType
-
-    try:
-        record = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise RecordRefused(f"not JSON: {error}") from error
-    record = record if isinstance(record, dict) else {"fact": record}
-    text = next((record[name] for name in ("fact", "text", "content") if name in record), None)
-    if not isinstance(text, str) or not text.strip():
-        raise RecordRefused("neither a text nor an object with fact, text or content")
-    kind, importance = record.get("type") or MemoryType.FACT, record.get("importance")
-    if kind not in [*MemoryType]:
-        raise RecordRefused(f"its type is not one of {', '.join(MemoryType)}")
-    if importance is not None and importance not in range(1, 6):
-        raise RecordRefused("its importance is not a number from 1 to 5")
-    made = _time(next((record[name] for name in CREATED if record.get(name) is not None), None), settings)
-    priority = record.get("priority")
-    if priority is not None and not (
-        isinstance(priority, int) and not isinstance(priority, bool) and 0 <= priority <= 9
-    ):
-        raise RecordRefused("its priority is not a number from 0 to 9")
-    more = {
-        "deadline": _time(record.get("deadline"), settings),
-        "completed_at": _time(record.get("completed_at"), settings),
-        "reminded_at": _time(record.get("reminded_at"), settings),
-        "importance": importance,
-        "priority": priority,
-        "category": record.get("category") if isinstance(record.get("category"), str) else None,
-        "source_turn": record.get("source_turn") if isinstance(record.get("source_turn"), str) else None,
-    }
-    user = record.get("user_id")
-    if isinstance(user, str) and is_person(user):
-        name = record.get("speaker", record.get("name"))
-        more |= {"user_id": user, "name": name if isinstance(name, str) else None}
-    created = time.time() if made is None else min(max(0.0, made), time.time())
-    fields = {name: value for name, value in more.items() if value is not None}
-    replaced = record.get("superseded_by"), _time(record.get("superseded_at"), settings)
-    return Imported(kind, text.strip(), created, fields, made is not None, record.get("number"), *replaced)
-
-
-def _time(value: object, settings: Settings) -> float | None:
-    from shared.text.times import moment
-
-    try:
-        return moment(value, settings.timezone)
-    except ValueError:
-        raise RecordRefused(f"{shorten(str(value), 40)} is not a time") from None
 
 
 def _chosen(day: DayMemory, chat_id: str, number: int, what: str) -> Memory:

@@ -18,9 +18,9 @@ BUDGETS = {
     "dispatcher/bots": 2600,
     "dispatcher/chat_data": 2275,
     "dispatcher/claude": 985,
-    "dispatcher/cli": 1585,
+    "dispatcher/cli": 1555,
     "dispatcher/features": 7050,
-    "dispatcher/health": 1345,
+    "dispatcher/health": 1290,
     "dispatcher/installation": 1605,
     "dispatcher/memory": 4610,
     "dispatcher/prompt": 850,
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_155
+    assert product <= 48_070
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

@@ -15,10 +15,9 @@ from shared.embedding.known_models import name_of
 from shared.embedding.models import Embedder
 from shared.embedding.ollama.settings import OllamaSettings
 from shared.embedding.open import open_embedder
-from shared.errors import HmemError, IndexServerUnavailable, ReleaseRefused, SettingsError
+from shared.errors import IndexServerUnavailable, ReleaseRefused, SettingsError
 from shared.release.manifest import Manifest, current_release, read_manifest
 from shared.vectors.base import how_to_install
-from shared.vectors.on_server import builder_on
 from shared.vectors.registry import backend_of, misfit
 from shared.vectors.searching import AskingBackend
 from shared.wire import keys
@@ -80,10 +79,8 @@ def check_vectors(setup: Setup) -> Finding:
         why = embedder.identity.difference(indexed) or difference(embedder, indexed)
     if why is None:
         fits = f"The embedder fits release {release.name} ({indexed.family}, indexed by {indexed.provider})"
-        return (
-            _cannot_open(setup.settings, release, manifest, chosen.name)
-            or _may_lose_vectors(setup.settings, chosen.name)
-            or ok(f"{fits}, and its {chosen.name} index answers.")
+        return _cannot_open(setup.settings, release, manifest, chosen.name) or ok(
+            f"{fits}, and its {chosen.name} index answers."
         )
     return problem(
         Fault.EMBEDDER_DIFFERS,
@@ -106,18 +103,6 @@ def _cannot_open(settings: Settings, release: Path, manifest: Manifest, name: st
         "Fix that, or set MEMORY_BACKEND to another index of the release; until then memory is searched by words only."
     )
     return problem(code.exit_code, f"The {name} index of release {release.name} cannot be searched: {why}.", fix)
-
-
-def _may_lose_vectors(settings: Settings, name: str) -> Finding | None:
-    """Why a night would refuse the server of an index that answers, or None."""
-    if name not in served():
-        return None
-    try:
-        builder_on(settings, name)
-    except HmemError as error:
-        why, _, fix = str(error).partition(". ")
-        return problem(error.exit_code, f"The {name} index answers, but a night would refuse its server. {why}.", fix)
-    return None
 
 
 def check_store(setup: Setup) -> Finding:
