@@ -49,11 +49,14 @@ def night_is_here(settings: Settings) -> bool:
         return False
 
 
-def run_night(settings: Settings, *arguments: str) -> bytes:
-    """Run a command that takes long, with its progress on our standard error; what it printed. NightCommandFailed with its exit code."""
+def run_night(settings: Settings, *arguments: str, ours: bool = False) -> bytes:
+    """Run a command that takes long, with its progress on our standard error; what it printed. NightCommandFailed with its exit code.
+
+    `ours`: for a command that needs no archive.
+    """
     with (
         tempfile.TemporaryFile() as printed,
-        _started(settings, arguments, stdout=printed, stderr=subprocess.PIPE) as night,
+        _started(settings, arguments, ours, stdout=printed, stderr=subprocess.PIPE) as night,
     ):
         last = ""
         for line in night.stderr or ():

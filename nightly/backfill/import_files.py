@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
@@ -19,8 +21,7 @@ from nightly.archive.catalog import Catalog, recomputed
 from nightly.archive.incoming.reading import in_batches, read_records, turn_keys
 from nightly.archive.incoming.tombstones import judge
 from nightly.archive.segments import RawRecord
-from nightly.imports.batches import NAME_DIGITS
-from nightly.imports.candidates import ReadCandidate, Wanted, files_of
+from nightly.imports.candidates import Candidate, ReadCandidate, Wanted, files_of
 from nightly.imports.containers.opening import printable
 from nightly.imports.formats import Source, format_named
 from nightly.imports.import_filter import ImportCounts, ImportVerdict
@@ -31,10 +32,14 @@ from nightly.night.lease import connect
 from nightly.night.progress import Reporter
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, NightRunning
+from shared.release.manifest import LEXICAL, current_release
+from shared.search.lexical import LexicalIndex
 from shared.text.format import counted, date_text, one_line, shorten
 from shared.text.times import given_moment
 from shared.turns.records import Turn
 from shared.wire import keys
+from shared.wire.client import COMMAND, open_redis
+from shared.wire.handed_over import NAME_DIGITS, HandedImport, ImportHandOver
 
 #: How many unreadable places are shown; and how many `--json` has, which are in memory.
 SHOWN_PLACES, KEPT_PLACES = 20, 10_000
@@ -130,31 +135,88 @@ def bring_in(settings: Settings, request: Request, reporter: Reporter) -> dict[s
     return report | _fate(settings, staged.name, nights) | {"nights": nights} | batch
 
 
+def hand_over(settings: Settings, request: Request, reporter: Reporter) -> dict[str, Any]:
+    """Leave it to the next night of the host that has the archive; returns what was found."""
+    with tempfile.TemporaryDirectory(prefix="hmem-plan-") as name:
+        staged, findings = _stage(Path(name) / "imports", settings, request, reporter)
+        report = {"source": request.source, **findings.to_json(), "import": None}
+        if staged is None:
+            return report | ImportCounts().to_json()
+        one = StagedImport(staged)
+        chats = Counter(candidate.turn.chat_id for candidate in one)
+        about = HandedImport(
+            sha256=staged.stem, source=one.source, files=[*one.files], chats=dict(chats), at=time.time()
+        )
+        with open_redis(settings.redis_url, COMMAND) as client:
+            ImportHandOver(client).put(staged, about)
+    text = [
+        f"{counted(findings.turns, 'turn')} found. The archive is on another host: the next night there imports what is new.",
+        f"  hmem import --list (in the chat: /import) shows when it has. To take it back before: hmem import --undo {about.name}",
+    ]
+    return report | {"import": about.name, "text": text}
+
+
 def _in_redis(client: Redis) -> Iterator[RawRecord]:
     """What the next night exports."""
     for batch in in_batches(turn_keys(client)):
         yield from read_records(client, batch)
 
 
-def plan(settings: Settings, request: Request, reporter: Reporter) -> dict[str, Any]:
-    """What the backfill would do, by the rules of the night; it writes only to a temporary folder."""
+def plan(settings: Settings, request: Request, reporter: Reporter, *, elsewhere: bool = False) -> dict[str, Any]:
+    """What the backfill would do, by the rules of the night; it writes only to a temporary folder.
+
+    `elsewhere`: the archive is on another host, so what the release here has is known, and the night there decides.
+    """
     tally, facts = ImportCounts(), list[dict[str, Any]]()
     conversations: dict[tuple[str, str], ConversationPreview] = {}
     with tempfile.TemporaryDirectory(prefix="hmem-plan-") as name:
         folder = Path(name)
         staged, findings = _stage(folder / "imports", settings, request, reporter)
-        if staged is not None:
-            with recomputed(settings, reporter) as catalog:
-                for turn in _new_turns(settings, staged, folder, catalog, tally):
-                    about = turn.chat_id, turn.title
-                    if is_fact(turn):
-                        facts.append({"chat_id": turn.chat_id, "at": turn.timestamp, "text": turn.content})
-                        continue
-                    conversations.setdefault(about, ConversationPreview(*about)).add(turn)
+        for turn in _planned(settings, staged, folder, reporter, tally, elsewhere=elsewhere) if staged else ():
+            about = turn.chat_id, turn.title
+            if is_fact(turn):
+                facts.append({"chat_id": turn.chat_id, "at": turn.timestamp, "text": turn.content})
+                continue
+            conversations.setdefault(about, ConversationPreview(*about)).add(turn)
+    if elsewhere:
+        findings.notes.append(
+            "compared with what is known on this host; the night, which has the archive, may know more"
+        )
     shown = [one.to_json() for one in conversations.values()]
     report = {"source": request.source, **findings.to_json(), **tally.to_json()}
     report |= {"conversations": shown, "facts": facts}
     return report | {"text": lines(report, settings.timezone, dry=True)}
+
+
+def _planned(
+    settings: Settings, staged: Path, folder: Path, reporter: Reporter, tally: ImportCounts, *, elsewhere: bool
+) -> Iterator[Turn]:
+    if elsewhere:
+        yield from _new_by_release(settings, StagedImport(staged), tally)
+        return
+    with recomputed(settings, reporter) as catalog:
+        yield from _new_turns(settings, staged, folder, catalog, tally)
+
+
+def _new_by_release(settings: Settings, staged: Iterable[Candidate], tally: ImportCounts) -> Iterator[Turn]:
+    """The turns that the release in use lacks; an import's turns have the same ids from every file."""
+    known: dict[str, set[str]] = {}
+    for candidate in staged:
+        turn = candidate.turn
+        if turn.chat_id not in known:
+            known[turn.chat_id] = _released_ids(settings, turn.chat_id)
+        verdict = ImportVerdict.KNOWN if turn.turn_id in known[turn.chat_id] else ImportVerdict.NEW
+        tally.count(candidate, verdict)
+        if verdict is ImportVerdict.NEW:
+            yield turn
+
+
+def _released_ids(settings: Settings, chat_id: str) -> set[str]:
+    release = current_release(settings.hmem_memory_dir)
+    if release is None:
+        return set()
+    with closing(LexicalIndex(release / LEXICAL)) as index:
+        return {turn_id for chunk in index.chunks_of(chat_id) for turn_id in chunk.turn_ids}
 
 
 def _new_turns(settings: Settings, staged: Path, folder: Path, catalog: Catalog, tally: ImportCounts) -> Iterator[Turn]:

@@ -20,7 +20,7 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on standar
 #: Not a format of files: the archive of this host.
 ARCHIVE, OF_ARCHIVE = "archive", ("reembed", "model", "accept")
 #: What every format of files takes.
-OF_FILES = ("since", "until", "chat")
+OF_FILES = ("since", "until", "chat", "hand-over")
 
 
 Form = Annotated[
@@ -59,6 +59,12 @@ Only = Annotated[
 Dates = Annotated[
     str | None, typer.Option(help="The order of day, month and year, if the file does not show it: dmy, mdy or ymd.")
 ]
+HandOver = Annotated[
+    bool,
+    typer.Option(
+        "--hand-over", help="Leave it to the next night of the host that has the archive, as hmem import does there."
+    ),
+]
 # Options of archive.
 Reembed = Annotated[
     bool, typer.Option("--reembed", help="Of archive: only if the current release has vectors of another model.")
@@ -83,6 +89,7 @@ def backfill(
     reembed: Reembed = False,
     model: Model = None,
     accept: Accept = False,
+    hand_over: HandOver = False,
     json: Json = False,
 ) -> None:
     """Import the history of another program, or rebuild the release from the archive (FORMAT archive); the current one serves until then."""
@@ -104,7 +111,7 @@ def backfill(
     every = {
         "since": since, "until": until, "chat": chat,
         "bot": bot, "as": as_, "only": only, "dates": dates,
-        "reembed": reembed, "model": model, "accept": accept,
+        "reembed": reembed, "model": model, "accept": accept, "hand-over": hand_over,
     }  # fmt: skip
     given = {name: value for name, value in every.items() if value not in (None, False)}
     takes = {ARCHIVE: OF_ARCHIVE} | {name: (*OF_FILES, *one.options) for name, one in formats().items()}
@@ -123,7 +130,7 @@ def backfill(
     options = {name: value for name, value in given.items() if isinstance(value, str) and name not in OF_FILES}
     other = "" if recognised else other_format(form, files)
     limits = (since, until, chat)
-    _import(form, files, limits, options, other, dry_run=dry_run, json=json)
+    _import(form, files, limits, options, other, dry_run=dry_run, elsewhere=hand_over, json=json)
 
 
 def _list_formats(*, json: bool) -> None:
@@ -174,9 +181,10 @@ def _import(
     other: str,
     *,
     dry_run: bool,
+    elsewhere: bool,
     json: bool,
 ) -> None:
-    """`wanted`: since, until, chat; `other`: which other format a file has, ""."""
+    """`wanted`: since, until, chat; `other`: which other format a file has, ""; `elsewhere`: where the archive is."""
     from nightly.backfill import import_files
     from nightly.night.progress import Reporter
 
@@ -190,11 +198,11 @@ def _import(
     if other:
         typer.echo(f"Warning: read as {form}, but {other}", err=True)
     try:
-        report = (
-            import_files.plan(settings, request, progress)
-            if dry_run
-            else import_files.bring_in(settings, request, progress)
-        )
+        if dry_run:
+            report = import_files.plan(settings, request, progress, elsewhere=elsewhere)
+        else:
+            bring = import_files.hand_over if elsewhere else import_files.bring_in
+            report = bring(settings, request, progress)
     except InvalidInput as error:
         if not other:
             raise

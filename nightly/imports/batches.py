@@ -21,9 +21,7 @@ from nightly.imports.import_filter import ImportVerdict
 from shared.errors import InvalidInput
 from shared.system.archive_folder import archive_files
 from shared.turns.events import Event, EventChange, EventKind, turn_id_of
-
-#: Digits of the hash of a staged import by which people name it, and of a chat's id.
-NAME_DIGITS = 12
+from shared.wire.handed_over import NAME_DIGITS
 
 
 class ImportState(BaseModel):

@@ -27,6 +27,7 @@ from nightly.archive.incoming.tombstones import judge
 from nightly.archive.segments import RawRecord, stored_records
 from nightly.imports.batches import BatchCollector
 from nightly.imports.candidates import Candidate
+from nightly.imports.handed_over import fetch, report_outcomes
 from nightly.imports.import_filter import SEEN, ImportCounts, ImportFilter, ImportVerdict
 from nightly.night.folder import Night, imports_dir
 from shared.config.settings import Settings
@@ -37,6 +38,7 @@ from shared.system.files import (
     locked_dir,
     own_dir,
     remove_halves,
+    remove_tree,
     sha256_file,
     try_locked_dir,
 )
@@ -45,6 +47,8 @@ from shared.turns.records import RecordRefused, Tombstone
 FORMAT = 1
 #: The file that is being written; only the holder of the directory's lock writes it.
 _PART = "staging.part"
+#: Of the export step's folder: what another host has handed over.
+_HANDED = "handed"
 
 
 class StagedUnreadable(StorageError):
@@ -136,7 +140,20 @@ def take(night: Night, out: Path) -> dict[str, Any]:
     """Append what is new in the staged imports to the export in `out`; returns the outcome of each. Asks the archive only if there are any."""
     directory = imports_dir(night.settings)
     _drop_halves(directory)
+    handed = [f"{one.sha256}.jsonl" for one in fetch(night, out / _HANDED)]
+    try:
+        return _take(night, out, directory) | {"handed": handed}
+    finally:
+        remove_tree(out / _HANDED)
+
+
+def _take(night: Night, out: Path, directory: Path) -> dict[str, Any]:
     imports, bad = _read_all(directory)
+    staged = {one.path.name for one in imports}
+    others, damaged = _read_all(out / _HANDED)
+    imports += [one for one in others if one.path.name not in staged]  # the same may be staged here, too
+    for name in damaged:
+        night.report.say(f"  Warning: the import {name} of another host was damaged on its way and is left out.")
     for name, why in bad.items():
         night.report.say(
             f"  Warning: the staged import {name} was renamed to .bad: {why}. Run the backfill with its file again."
@@ -199,8 +216,9 @@ def open_filter(
 
 def clear(night: Night) -> None:
     """Remove the imports that this night's export has read; the archive step calls it once it has verified the export."""
-    directory = imports_dir(night.settings)
-    for name in night.result("export").get("imports", {}).get("files", {}):
+    directory, result = imports_dir(night.settings), night.result("export").get("imports", {})
+    report_outcomes(night, result)
+    for name in result.get("files", {}):
         (directory / name).unlink(missing_ok=True)
 
 

@@ -24,6 +24,7 @@ TAGS = "hcli:mem:tags"
 SERVED = "hcli:mem:served"
 MEDIA = "hcli:mem:media"
 KEPT = "hcli:mem:kept"
+IMPORTS = "hcli:mem:imports"
 NIGHT_OWNER = "hcli:mem:night:owner"
 NIGHT_RUN = "hcli:mem:night:run"
 NIGHT_LAST = "hcli:mem:night:last"
@@ -195,6 +196,10 @@ def media(sha256: str) -> str:
 
 def kept(task_id: str, sha256: str) -> str:
     return f"{KEPT}:{task_id}:{sha256}"
+
+
+def handed_import(sha256: str) -> str:
+    return f"{IMPORTS}:{sha256}"
 
 
 def bot_told(chat_id: str) -> str:

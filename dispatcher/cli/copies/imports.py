@@ -1,6 +1,7 @@
 """`hmem import`: bring a past from elsewhere into memory, see what was brought, and take it back.
 
-The files are read by the night's command, which has the archive; this one asks, shows and hands over.
+The files are read by the night's command; this one asks, shows and hands over. Where the archive is on another host, or belongs to another user, that
+command leaves the import to the next night there (shared/wire/handed_over.py).
 """
 
 from __future__ import annotations
@@ -19,8 +20,12 @@ from dispatcher.cli.arguments import Json, connect, given_chat
 from shared.errors import ArchiveDamaged, InvalidInput
 from shared.system.command import application, print_json, start
 from shared.text.format import one_line, shorten, zoned_text
+from shared.wire import keys
+from shared.wire.handed_over import ImportHandOver
 
 if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
     from dispatcher.memory.store.memories import Memory
     from shared.config.settings import Settings
 
@@ -60,7 +65,6 @@ def import_(
     if sum((bool(files), undo is not None, list_)) != 1:
         raise InvalidInput("Name the files to import, or give --list or --undo IMPORT alone.")
     settings = start(children=("night",))
-    _refuse_elsewhere(settings)
     if list_:
         _list(settings, json=json)
     elif undo is not None:
@@ -78,19 +82,20 @@ def import_(
         _bring_in(settings, [*paths, *options], dry_run=dry_run, yes=yes, json=json)
 
 
-def _refuse_elsewhere(settings: Settings) -> None:
-    from dispatcher.releases.night_command import night_is_here
+def handing_over(settings: Settings) -> list[str]:
+    """The option of the night's command where no night can run, as a list. Where a release is served without an archive, another host makes them."""
+    from dispatcher.releases.night_command import archive_is_here, night_is_here
+    from shared.release.manifest import current_release
 
-    if not night_is_here(settings):
-        raise InvalidInput(
-            "The archive is on another host, or belongs to another user. On the night's host, hmem-night backfill FILE imports."
-        )
+    here = archive_is_here(settings) or current_release(settings.hmem_memory_dir) is None
+    return [] if here and night_is_here(settings) else ["--hand-over"]
 
 
 def _bring_in(settings: Settings, arguments: list[str], *, dry_run: bool, yes: bool, json: bool) -> None:
     from dispatcher.releases.night_command import NightCommandFailed, run_night
 
-    new = True
+    elsewhere = handing_over(settings)
+    arguments, new = [*arguments, *elsewhere], True
     try:
         if dry_run or not yes:
             arguments, new = _previewed(settings, arguments, json=json)
@@ -101,7 +106,8 @@ def _bring_in(settings: Settings, arguments: list[str], *, dry_run: bool, yes: b
         if not (yes or typer.confirm("Import this?")):
             typer.echo("Nothing was imported.", err=True)
             return
-        typer.echo(run_night(settings, "backfill", *arguments, *(["--json"] if json else [])), nl=False)
+        end = ["--json"] if json else []
+        typer.echo(run_night(settings, "backfill", *arguments, *end, ours=bool(elsewhere)), nl=False)
     except NightCommandFailed as error:
         raise SystemExit(error.code) from error  # the night has said why
 
@@ -112,7 +118,8 @@ def _previewed(settings: Settings, arguments: list[str], *, json: bool) -> tuple
 
     while True:
         try:
-            printed = run_night(settings, "backfill", *arguments, "--dry-run", "--json")
+            ours = "--hand-over" in arguments
+            printed = run_night(settings, "backfill", *arguments, "--dry-run", "--json", ours=ours)
             break
         except NightCommandFailed as error:
             missing = _ASKED_FOR.search(error.message)
@@ -158,7 +165,24 @@ def _numbered(memory: Memory) -> str:
 
 
 def imports(settings: Settings) -> list[dict[str, Any]]:
-    """What each import has brought into each chat, oldest first. `undone`: it is still in the archive, until a night has taken it out."""
+    """What each import has brought into each chat, oldest first, then the ones that were handed to the nights of another host.
+
+    `undone`: it is still in the archive, until a night has taken it out. Of the latter: `waiting`, `outcome` (how many turns were new, known …),
+    `done_at`, and `damaged`, if they were.
+    """
+    found = _archived(settings)
+    names = {one["import"] for one in found}
+    with closing(connect(settings)) as client:
+        handed = ImportHandOver(client).all()
+    for one in handed:
+        about = {"import": one.name, "at": one.at, "source": one.source, "files": one.files, "undone": False}
+        about |= {"waiting": one.waits, "outcome": one.outcome, "done_at": one.done_at, "damaged": one.damaged}
+        if one.waits or one.name not in names:
+            found += [about | {"chat_id": chat_id, "turns": turns} for chat_id, turns in one.chats.items()]
+    return found
+
+
+def _archived(settings: Settings) -> list[dict[str, Any]]:
     from dispatcher.chat_data.forget.select import undone_imports
     from dispatcher.releases.night_command import NightCommandFailed, archive_is_here, read_lines
 
@@ -180,11 +204,22 @@ def _list(settings: Settings, *, json: bool) -> None:
     for one in found:
         files = ", ".join(one["files"])
         at = zoned_text(one["at"], settings.timezone)
-        state = "; undone, and gone with the next night" if one["undone"] else ""
+        state = "; undone, and gone with the next night" if one["undone"] else state_of(one, settings.timezone)
         what = f"{one['source']}: {one['turns']} turns into chat {one['chat_id']}, from {files}{state}"
         typer.echo(f"{one['import']}  {at}  {what}")
     if not found:
         typer.echo("Nothing was imported so far.", err=True)
+
+
+def state_of(one: dict[str, Any], zone: ZoneInfo) -> str:
+    """What became of an import that was handed over, with a semicolon ahead; "" for another."""
+    if "waiting" not in one:
+        return ""
+    if one["waiting"]:
+        return f"; waits for the next night, since {zoned_text(one['at'], zone)}"
+    counts = ", ".join(f"{count} {name}" for name, count in one["outcome"].items()) or "nothing"
+    became = "it was damaged on its way and left out; import it again" if one["damaged"] else counts
+    return f"; the night of {zoned_text(one['done_at'], zone)}: {became}"
 
 
 def _undo(settings: Settings, name: str, *, yes: bool, json: bool) -> None:
@@ -192,12 +227,35 @@ def _undo(settings: Settings, name: str, *, yes: bool, json: bool) -> None:
     from dispatcher.chat_data.forget.steps import open_context
     from dispatcher.cli.copies.chat_data import begin
 
+    if _taken_back(settings, name):
+        return
     known = [one for one in imports(settings) if one["import"] == name]
     if not known:
         raise InvalidInput(f"There is no import {name}. hmem import --list shows all.")
+    if "waiting" in known[0]:
+        raise InvalidInput(
+            f"The import {name} is in an archive on another host, or of another user. Only where that is can it be taken out again."
+        )
     if all(one["undone"] for one in known):
         raise InvalidInput(f"The import {name} is undone already. hmem forget --resume finishes it, or the next night.")
     with closing(connect(settings)) as client:
         client.ping()
         with open_context(settings, client, lambda text: typer.echo(text, err=True)) as context:
             begin(context, ForgetRequest("import", batch=name), yes=yes, later=False, json=json)
+
+
+def _taken_back(settings: Settings, name: str) -> bool:
+    """Remove an import that waits for the nights of another host; False if there is none."""
+    with closing(connect(settings)) as client:
+        handed = ImportHandOver(client)
+        for one in handed.waiting():
+            if one.name != name:
+                continue
+            if client.exists(keys.NIGHT_OWNER):
+                raise InvalidInput(
+                    "A night is running and may have taken it. Look again when it has ended: hmem import --list."
+                )
+            handed.take_back(one)
+            typer.echo(f"The import {name} is taken back: no night will see it.")
+            return True
+    return False

@@ -25,7 +25,8 @@ import structlog
 
 from dispatcher.answering.commands.command import CommandReply, Handler
 from dispatcher.chat_data.forget.layers.files import UPLOADS, remove_old_uploads
-from dispatcher.releases.night_command import NightCommandFailed, as_ourselves, night_is_here, read_json
+from dispatcher.cli.copies.imports import handing_over, imports, state_of
+from dispatcher.releases.night_command import NightCommandFailed, as_ourselves, read_json
 from shared.hooks import hook
 from shared.system.files import make_dir, remove_tree
 from shared.system.processes import day_command
@@ -49,9 +50,6 @@ USAGE = later(
     "what would come in. Where I must know more, add it: /import bot: My Bot; as: Anna; only: Family; dates: dmy"
 )
 ONLY_OWNERS = later("Only an owner may import into my memory.")
-ELSEWHERE = later(
-    "I cannot import here, because the nights run on another host or as another user: use hmem import there, or my owner's page."
-)
 NOT_THERE = later("The file is no longer there. Please send it again.")
 NOTHING_NEW = later("Nothing in it is new to me.")
 BEGUN = later("I am importing it, and say when it is done.")
@@ -102,8 +100,7 @@ class ImportPart:
     def _refusal(self, task: Task) -> str:
         rights = self._core.rights
         alone = rights.counts_all(task.chat_id, task.in_group, task.user_id)
-        refusal = "" if alone else rights.refusal(ONLY_OWNERS, in_group=True, user=task.user_id)
-        return refusal or ("" if night_is_here(self._settings) else tr(ELSEWHERE))
+        return "" if alone else rights.refusal(ONLY_OWNERS, in_group=True, user=task.user_id)
 
     def _preview(
         self, chat_id: str, media: Sequence[Media], contents: Sequence[bytes | None], options: list[str]
@@ -120,9 +117,10 @@ class ImportPart:
                 make_dir(folder / str(number)) / (_STRANGE.sub("_", one.name or "").strip(". ")[-100:] or "file")
             )
             files[-1].write_bytes(content)
-        arguments = [*map(str, files), f"--chat={chat_id}", *options]
+        arguments, elsewhere = [*map(str, files), f"--chat={chat_id}", *options], handing_over(self._settings)
         try:
-            report = read_json(self._settings, "backfill", *arguments, "--dry-run", "--json")
+            command = ["backfill", *arguments, *elsewhere, "--dry-run", "--json"]
+            report = read_json(self._settings, *command, ours=bool(elsewhere))
         except NightCommandFailed as error:
             remove_tree(folder)
             return CommandReply(error.message, error=True)
@@ -149,7 +147,7 @@ class ImportPart:
         return CommandReply(tr(DROPPED))
 
     def _undo(self, chat_id: str, name: str) -> CommandReply:
-        if name not in [one["import"] for one in self._imports(chat_id)]:
+        if name not in [one["import"] for one in self._imports(chat_id) if one.get("waiting", True)]:
             return CommandReply(tr(USAGE), error=True)
         self._start(chat_id, f"undo-{name}", ["import", "--undo", name, "--yes"], None)
         return CommandReply(tr(UNDOING))
@@ -160,16 +158,18 @@ class ImportPart:
             return CommandReply(tr(USAGE))
         zone = self._core.day.zone_of(chat_id)
         lines = [
-            f"{one['import']}: {one['source']}, {one['turns']}, {', '.join(one['files'])} ({date_text(one['at'], zone)})"
+            f"{one['import']}: {one['source']}, {one['turns']}, {', '.join(one['files'])} ({date_text(one['at'], zone)}){state_of(one, zone)}"
             for one in found
         ]
-        rows = [row_of((" ".join([tr("Undo"), one["import"]]), f"/import undo {one['import']}")) for one in found]
+        rows = [
+            row_of((" ".join([tr("Undo"), one["import"]]), f"/import undo {one['import']}"))
+            for one in found
+            if one.get("waiting", True)
+        ]
         return CommandReply("\n".join([*lines, "", tr(USAGE)]), buttons=keyboard(*rows))
 
     def _imports(self, chat_id: str) -> list[dict[str, Any]]:
         """Those of this chat that are not undone, the newest first."""
-        from dispatcher.cli.copies.imports import imports
-
         return [one for one in reversed(imports(self._settings)) if one["chat_id"] == chat_id and not one["undone"]]
 
     def _waiting(self, chat_id: str, name: str) -> tuple[Path, dict[str, Any] | None]:

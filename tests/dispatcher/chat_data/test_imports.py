@@ -242,7 +242,7 @@ def test_in_a_terminal_it_asks_for_what_an_error_names(
 ) -> None:
     calls = list[tuple[str, ...]]()
 
-    def night(_: Settings, *arguments: str) -> bytes:
+    def night(_: Settings, *arguments: str, ours: bool = False) -> bytes:
         calls.append(arguments)
         if len(calls) == 1:
             raise NightCommandFailed("backfill", InvalidInput.exit_code, sentence)

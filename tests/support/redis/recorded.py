@@ -32,7 +32,7 @@ def user_of(arguments: Sequence[str]) -> str | None:
     """Of a command line; None for one that asks what it may do, or that is not one of these users."""
     name, first = Path(arguments[0]).name, arguments[1] if len(arguments) > 1 else ""
     if name == "hmem-night":
-        return "night"
+        return "owner" if "--hand-over" in arguments else "night"  # that one runs as whoever starts it
     if name != "hmem" or first in ("doctor", "init", "mcp", "restore"):
         return None
     return {"run": "dispatcher", "telegram": "bot"}.get(first, "owner")

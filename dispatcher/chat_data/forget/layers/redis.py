@@ -26,6 +26,7 @@ from shared.turns.message_origin import Origin
 from shared.turns.records import RecordRefused, Task, Turn, dumps
 from shared.turns.signed.results import Result
 from shared.wire import keys
+from shared.wire.handed_over import ImportHandOver
 from shared.wire.ids import bot_names
 from shared.wire.key_table import chat_tables
 
@@ -51,6 +52,7 @@ class RedisLayer:
         yield from self._outbox(scope)
         yield from self._bot_words(scope)
         yield from self._arriving(scope)
+        yield from self._imports(scope)
         for found in features().ask(redis_entries, scope=scope, reader=self._reader):
             yield from found
         if scope.whole_chat is not None:
@@ -101,6 +103,15 @@ class RedisLayer:
                 covered, texts = scope.covers_bytes(raw), quoted(raw)
             if covered:
                 yield RedisEntry("redis: events", key, raw, "value", texts)
+
+    def _imports(self, scope: Scope) -> Iterator[RedisEntry]:
+        """Whole imports that another host's night is to take in, or has: they are compressed, so no words are searched for in them."""
+        for one in ImportHandOver(self._redis).all() if scope.asked.kind != "import" else ():
+            everywhere = scope.asked.kind == "matching" and any(map(scope.asked.concerns, one.chats))
+            if set(one.chats) & set(scope.chats) or (one.waits and everywhere):
+                layer = "redis: imports that wait for the night" if one.waits else "redis: imports"
+                yield RedisEntry(layer, keys.IMPORTS.encode(), b"", "field", tuple(one.files), one.name.encode())
+                yield RedisEntry(layer, one.key.encode(), b"", "key")
 
     def _results(self, scope: Scope) -> Iterator[RedisEntry]:
         for key, raw in self._reader.scan(f"{keys.result('')}*"):

@@ -63,3 +63,20 @@ def test_what_cannot_be_imported_is_said(light: World, bot: Bot) -> None:
     assert sent(light, bot, "look at this", b"words")["output"].endswith("fine")
     assert not any((light.root / "state" / "web-uploads").iterdir())
     assert running.stop() == 0
+
+
+def test_where_the_archive_is_elsewhere_it_waits_for_the_night_there(light: World, bot: Bot) -> None:
+    light.say("t1", "good morning", chat_id=str(CHAT))
+    light.night()
+    elsewhere = str(light.root / "no-archive-here" / "night")
+    running = light.start_dispatcher(ALLOWED_CHATS=f"{CHAT}", HMEM_NIGHT_DIR=elsewhere)
+    shown = sent(light, bot, "/import", EXPORT)
+    assert "2 turns found: 2 would be new" in shown["output"]
+    ((yes, _),) = shown["buttons"]
+    assert "I am importing it" in bot.ask(yes["command"], CHAT)
+    wait_for(lambda: light.redis.hlen("hcli:mem:imports") == 1, "the import that waits", 120)
+    listed = bot.ask("/import", CHAT)
+    assert "; waits for the next night, since " in listed
+    light.night()
+    assert ": 2 new" in bot.ask("/import", CHAT)
+    assert running.stop() == 0

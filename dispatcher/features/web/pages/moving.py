@@ -14,10 +14,10 @@ from starlette.responses import FileResponse, Response
 
 from dispatcher.chat_data.export.chat import export_chat
 from dispatcher.chat_data.forget.layers.files import EXPORTS
-from dispatcher.cli.copies.imports import imports, preview_text
+from dispatcher.cli.copies.imports import handing_over, imports, preview_text
 from dispatcher.features.web.requests.asked import Asked, go_to, one_at_a_time
 from dispatcher.features.web.requests.uploads import uploaded
-from dispatcher.releases.night_command import NightCommandFailed, night_is_here, read_json
+from dispatcher.releases.night_command import NightCommandFailed, read_json
 from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.system.files import make_dir, safe_name
@@ -30,7 +30,7 @@ EXPORTING = threading.Lock()
 
 def _formats(settings: Settings) -> dict[str, dict[str, Any]]:
     """What the night's command reads (name, what, options, each a field of the form); none where the night is on another host."""
-    found = read_json(settings, "backfill", "--json") if night_is_here(settings) else []
+    found = [] if handing_over(settings) else read_json(settings, "backfill", "--json")
     return {one["name"]: one for one in found}
 
 
@@ -68,7 +68,7 @@ def _page(asked: Asked, title: str, plan: str | None, given: dict[str, str]) -> 
     )  # reads the whole archive, so it comes after the rest
     if asked.in_part:
         return asked.page("import_list.html", listed=listed)
-    file, here = asked.value("file"), night_is_here(asked.settings)
+    file, here = asked.value("file"), not handing_over(asked.settings)
     there, sources = uploaded(asked.settings, file) if file else None, _formats(asked.settings)
     return asked.page(
         "import.html",

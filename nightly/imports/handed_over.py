@@ -1,0 +1,42 @@
+"""Imports that another host has handed over (shared/wire/handed_over.py): fetched for the export of a night, and what became of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from redis.exceptions import OutOfMemoryError
+
+from nightly.imports.import_filter import ImportVerdict
+from nightly.night.folder import Night
+from shared.system.files import atomic_writer, make_dir
+from shared.wire.handed_over import HandedImport, ImportHandOver
+
+
+def fetch(night: Night, folder: Path) -> list[HandedImport]:
+    """Write each that waits into the folder, as a staged file; whether one is whole, its reader finds by its name."""
+    waiting = ImportHandOver(night.redis).waiting()
+    for one in waiting:
+        with atomic_writer(make_dir(folder) / f"{one.sha256}.jsonl") as handle:
+            try:
+                handle.writelines(ImportHandOver(night.redis).content(one))
+            except ValueError:
+                continue  # what is there of it does not match its name
+    return waiting
+
+
+def report_outcomes(night: Night, result: Mapping[str, Any]) -> None:
+    """Tell the other host what became of those that this night's export has read, and delete their content. `result`: of `staging.take`."""
+    handed, redis = set(result.get("handed", ())), ImportHandOver(night.redis)
+    for one in redis.waiting() if handed else ():
+        name = f"{one.sha256}.jsonl"
+        counts = result["files"].get(name)
+        if name in handed:
+            outcome = Counter({str(verdict): (counts or {}).get(verdict, 0) for verdict in ImportVerdict})
+            with suppress(
+                OutOfMemoryError
+            ):  # Redis is full: the next night, which has emptied it, finds all of it known
+                redis.done(one, outcome=dict(+outcome), damaged=counts is None)

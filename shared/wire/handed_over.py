@@ -1,0 +1,139 @@
+"""Imports on their way to an archive on another host: read where the files are, in Redis until the next night there takes them in.
+
+    hcli:mem:imports            name → JSON, as `HandedImport`
+    hcli:mem:imports:<sha256>   the list of its pieces: the file that `hmem-night backfill` stages (nightly/imports/staging.py), compressed
+
+The entry is written last, and deleted first: an import is there as a whole or not at all, and pieces that a killed process leaves without an entry
+expire. Of one that the night has taken, the entry stays with its outcome. Nothing is signed: whoever may write here may also write turns. The night
+compares the file with its hash.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from redis import RedisError
+
+from shared.errors import InvalidInput
+from shared.wire import keys
+
+#: Digits of the hash by which people name an import.
+NAME_DIGITS = 12
+#: How much all imports that wait may take in Redis, in bytes; and of what a file is compressed and sent at once.
+MOST_BYTES, PIECE_BYTES = 200_000_000, 4_000_000
+#: Pieces that a killed process has left without an entry go after so long; an outcome is shown so long. Seconds.
+UNFINISHED_SECONDS, OUTCOME_SECONDS = 86_400, 90 * 86_400
+
+
+class HandedImport(BaseModel):
+    """`chats`: id → turns; `size`: bytes in Redis; `at`, `done_at`: POSIX seconds; `outcome`: how many turns were new, known …; `damaged`: it
+    was not what was handed over, and the night left it out."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    sha256: str = Field(pattern=r"\A[0-9a-f]{64}\z")
+    source: str
+    files: list[str]
+    chats: dict[str, int]
+    at: float
+    size: int = 0
+    done_at: float | None = None
+    outcome: dict[str, int] = {}
+    damaged: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.sha256[:NAME_DIGITS]
+
+    @property
+    def waits(self) -> bool:
+        return self.done_at is None
+
+    @property
+    def key(self) -> str:
+        return keys.handed_import(self.sha256)
+
+
+class ImportHandOver:
+    """Both sides. `redis`: a client that returns bytes; `most`: bytes of all imports that wait."""
+
+    def __init__(self, redis: Any, most: int = MOST_BYTES) -> None:
+        self._redis, self._most = redis, most
+
+    def all(self) -> list[HandedImport]:
+        """The oldest first; an entry that no program of ours has written is left out."""
+        if self._redis.type(keys.IMPORTS) != b"hash":
+            return []
+        found = list[HandedImport]()
+        for name, raw in self._redis.hgetall(keys.IMPORTS).items():
+            with suppress(ValidationError):
+                one = HandedImport.model_validate_json(raw)
+                found += [one] if one.name.encode() == name else []
+        return sorted(found, key=lambda one: (one.at, one.name))
+
+    def waiting(self) -> list[HandedImport]:
+        return [one for one in self.all() if one.waits]
+
+    def put(self, path: Path, about: HandedImport) -> HandedImport:
+        """Hand a staged file over; InvalidInput if there is no room. Nothing remains of one that fails."""
+        room = self._most - sum(one.size for one in self.waiting() if one.name != about.name)
+        self._redis.unlink(about.key)
+        size = 0
+        try:
+            for piece in _compressed(path):
+                size += len(piece)
+                if size > room:
+                    raise InvalidInput(
+                        f"The import is too large to be handed to the night's host: all that wait may take {self._most / 1e6:.0f} MB together, "
+                        "compressed. Import it there, with hmem-night backfill FILE, or in parts."
+                    )
+                self._redis.rpush(about.key, piece)
+                self._redis.expire(about.key, UNFINISHED_SECONDS)
+        except (InvalidInput, RedisError):
+            self._redis.unlink(about.key)
+            raise
+        whole = about.model_copy(update={"size": size})
+        self._redis.hset(keys.IMPORTS, whole.name, whole.model_dump_json())
+        self._redis.persist(whole.key)
+        return whole
+
+    def content(self, one: HandedImport) -> Iterator[bytes]:
+        """The file again; ValueError if it is damaged."""
+        reading = zlib.decompressobj()
+        for number in range(self._redis.llen(one.key)):
+            piece = self._redis.lindex(one.key, number)
+            try:
+                yield reading.decompress(piece or b"")
+            except zlib.error as error:
+                raise ValueError("it was damaged on its way") from error
+
+    def done(self, one: HandedImport, *, outcome: dict[str, int], damaged: bool = False) -> None:
+        """The night has taken it in. Content that a killed one has left goes, too, and outcomes that nobody asks for any more."""
+        now = time.time()
+        ended = one.model_copy(update={"done_at": now, "outcome": outcome, "damaged": damaged})
+        self._redis.hset(keys.IMPORTS, ended.name, ended.model_dump_json())
+        for each in self.all():
+            if each.done_at is not None:
+                self._redis.unlink(each.key)
+                if each.done_at < now - OUTCOME_SECONDS:
+                    self._redis.hdel(keys.IMPORTS, each.name)
+
+    def take_back(self, one: HandedImport) -> None:
+        self._redis.expire(one.key, UNFINISHED_SECONDS)
+        self._redis.hdel(keys.IMPORTS, one.name)
+        self._redis.unlink(one.key)
+
+
+def _compressed(path: Path) -> Iterator[bytes]:
+    packing = zlib.compressobj()
+    with path.open("rb") as handle:
+        while read := handle.read(PIECE_BYTES):
+            if piece := packing.compress(read):
+                yield piece
+    yield packing.flush()

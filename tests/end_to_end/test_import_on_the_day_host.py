@@ -1,0 +1,139 @@
+"""`hmem import` and `/import` where the archive is on another host: what waits, what the night there says about it, and taking it back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.errors import InvalidInput
+from shared.wire.handed_over import HandedImport, ImportHandOver
+from tests.nightly.imports.exports.builders import NOON, gpt_conversation, gpt_node, written, zipped
+from tests.support.night.two_hosts import DayHost
+from tests.support.world import World
+
+CHAT = "9912"
+KEY = "hcli:mem:imports"
+
+
+def export(world: World, *messages: str) -> Path:
+    """A ChatGPT export with these messages of a person and of the assistant in turns."""
+    roles = ("user", "assistant")
+    nodes = [
+        gpt_node(f"n{number}", f"n{number - 1}" if number else "root", roles[number % 2], text, NOON + number)
+        for number, text in enumerate(messages)
+    ]
+    return written(world.root / "export.zip", zipped({"conversations.json": json.dumps([gpt_conversation(*nodes)])}))
+
+
+def day(world: World, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """A command on the day host, which has no archive."""
+    elsewhere = str(world.root / "no-archive-here" / "night")
+    return world.command("hmem", *arguments, check=check, ALLOWED_CHATS=CHAT, HMEM_NIGHT_DIR=elsewhere)
+
+
+def listed(world: World) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(day(world, "import", "--list", "--json").stdout)
+    return found
+
+
+def served(world: World, **settings: Any) -> World:
+    """With a release that another host's night has delivered."""
+    world.say("t1", "good morning", chat_id=CHAT)
+    world.command("hmem-night", "run", **settings)
+    return world
+
+
+def test_an_import_waits_for_the_night_of_the_other_host_which_reports_it(day_host: DayHost) -> None:
+    world = served(day_host.world, **day_host.settings())
+    path = export(world, "what stands at the pond?", "A heron.")
+    shown = day(world, "import", str(path), check=False).stdout
+    assert "2 turns found: 2 would be new" in shown
+    assert "user: what stands at the pond?" in shown
+    assert "compared with what is known on this host" in shown
+    assert world.redis.keys(f"{KEY}*") == [], "it asks first"
+    done = day(world, "import", str(path), "--yes").stdout
+    assert "2 turns found. The archive is on another host: the next night there imports what is new." in done
+    assert not (world.root / "no-archive-here").exists(), "no archive is begun here"
+    assert "; waits for the next night, since " in day(world, "import", "--list").stdout
+    (waiting,) = listed(world)
+    assert (waiting["waiting"], waiting["turns"], waiting["files"]) == (True, 2, ["export.zip"])
+
+    world.command("hmem-night", "run", **day_host.settings())
+    assert "A heron." in day(world, "search", CHAT, "heron").stdout
+    assert ": 2 new\n" in day(world, "import", "--list").stdout
+    assert world.redis.keys(f"{KEY}:*") == [], "its content is deleted"
+    assert not [*world.night_dir.rglob("handed")]
+    refused = day(world, "import", "--undo", waiting["import"], "--yes", check=False)
+    assert "is in an archive on another host" in refused.stderr
+    again = day(world, "import", str(path), "--dry-run").stdout
+    assert "2 turns found: 0 would be new; 2 known." in again
+    day(world, "import", str(path), "--yes")
+    world.command("hmem-night", "run", **day_host.settings())
+    assert ": 2 known\n" in day(world, "import", "--list").stdout
+
+
+def test_it_is_taken_back_until_a_night_has_it(light: World) -> None:
+    served(light)
+    day(light, "import", str(export(light, "what stands at the pond?", "A heron.")), "--yes")
+    (waiting,) = listed(light)
+    light.redis.set("hcli:mem:night:owner", "a night")
+    refused = day(light, "import", "--undo", waiting["import"], check=False)
+    assert "A night is running and may have taken it." in refused.stderr
+    light.redis.delete("hcli:mem:night:owner")
+    assert "is taken back: no night will see it." in day(light, "import", "--undo", waiting["import"]).stdout
+    assert light.redis.keys(f"{KEY}*") == []
+    light.night()
+    assert "heron" not in light.command("hmem", "search", CHAT, "heron").stdout
+
+
+@pytest.mark.parametrize("place", ["export:after-commit", "archive:mirrored"])
+def test_a_killed_night_leaves_it_for_the_next_one(light: World, place: str) -> None:
+    served(light)
+    day(light, "import", str(export(light, "what stands at the pond?", "A heron.")), "--yes")
+    light.command("hmem-night", "run", HMEM_CRASH_AT=place, check=False)
+    assert listed(light)[0]["waiting"]
+    light.night()
+    (one,) = listed(light)
+    assert not one["waiting"]
+    assert light.command("hmem", "search", CHAT, "heron").stdout.count("A heron.") == 1
+
+
+def test_what_is_damaged_on_its_way_is_left_out_and_named(light: World) -> None:
+    served(light)
+    day(light, "import", str(export(light, "what stands at the pond?", "A heron.")), "--yes")
+    (key,) = light.redis.keys(f"{KEY}:*")
+    light.redis.lset(key, 0, b"rubbish")
+    light.redis.hset(KEY, "../../x", json.dumps({"sha256": "../../x"}))
+    light.night()
+    assert "it was damaged on its way and left out; import it again" in day(light, "import", "--list").stdout
+    assert listed(light)[0]["damaged"]
+    assert light.redis.keys(f"{KEY}:*") == []
+
+
+def test_forgetting_its_chat_removes_it(light: World) -> None:
+    served(light)
+    day(light, "import", str(export(light, "what stands at the pond?", "A heron.")), "--yes")
+    shown = day(light, "forget", "--chat", "815", check=False).stdout
+    assert "imports that wait" not in shown
+    done = day(light, "forget", "--chat", CHAT, "--yes", check=False)
+    assert "imports that wait" in done.stdout + done.stderr
+    assert light.redis.keys(f"{KEY}*") == []
+
+
+def test_one_that_is_too_large_is_refused_and_leaves_nothing(light: World, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(range(256)) * 8)
+    one = HandedImport(sha256="0" * 64, source="chatgpt", files=["x"], chats={CHAT: 1}, at=NOON)
+    with pytest.raises(InvalidInput, match="too large to be handed to the night's host"):
+        ImportHandOver(light.redis, most=100).put(path, one)
+    assert light.redis.keys(f"{KEY}*") == []
+    handing = ImportHandOver(light.redis)
+    whole = handing.put(path, one)
+    assert b"".join(handing.content(whole)) == path.read_bytes()
+    with pytest.raises(InvalidInput, match="too large"):
+        ImportHandOver(light.redis, most=whole.size).put(path, one.model_copy(update={"sha256": "1" * 64}))
+    assert light.redis.ttl(f"{KEY}:{'0' * 64}") == -1, "it stays until a night comes"
