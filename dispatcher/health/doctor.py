@@ -47,6 +47,7 @@ CHECKS: tuple[Check, ...] = (
     Check("rights", made_by("redis", "check_rights"), needs=("redis",)),
     Check("eviction", made_by("redis", "check_eviction"), needs=("redis",), alarm="problem"),
     Check("persistence", made_by("redis", "check_persistence"), needs=("redis",), alarm="warning"),
+    Check("restart", made_by("redis", "check_restart"), needs=("redis",)),
     Check("clock", made_by("redis", "check_clock"), needs=("redis",)),
     Check("expiry", made_by("redis", "check_expiry"), needs=("redis",)),
     Check("claude", made_by("claude", "check_claude")),

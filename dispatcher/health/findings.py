@@ -25,8 +25,8 @@ class Fault(IntEnum):
         Run the ACL SETUSER line that is printed.
     EVICTION_POLICY: maxmemory-policy is not noeviction: Redis would drop turns, sessions or marks silently.
         CONFIG SET maxmemory-policy noeviction, then CONFIG REWRITE.
-    PERSISTENCE: Redis writes no append-only file, or failed to write it: a restart would lose turns.
-        CONFIG SET appendonly yes, then CONFIG REWRITE; check Redis' disk.
+    PERSISTENCE: Redis writes no append-only file, failed to write it, or could not replay it all: a restart would lose turns.
+        CONFIG SET appendonly yes, then CONFIG REWRITE; check Redis' disk; hmem init renews the rights of its users.
     CLOCK: This host's clock and Redis' differ by more than 60 s.
         Enable time synchronisation.
     CLAUDE_TOO_OLD: The Claude CLI is older than 2.1.197, the oldest version tested.

@@ -7,6 +7,7 @@ commands when we disconnect.
 from __future__ import annotations
 
 import json
+from contextlib import closing, nullcontext
 from itertools import islice
 from typing import Any, cast
 
@@ -16,8 +17,9 @@ from redis.exceptions import NoPermissionError, RedisError
 
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, warning
 from shared.errors import RedisUnavailable
+from shared.text.format import counted
 from shared.wire import keys
-from shared.wire.client import is_too_old
+from shared.wire.client import asking_once, is_too_old, open_redis
 from shared.wire.key_table import User
 from shared.wire.users import users
 from shared.wire.values import shown
@@ -189,6 +191,61 @@ def check_persistence(setup: Setup) -> Finding:
     if schedule:
         sentence = f"Redis takes snapshots only (save {schedule}): turns since the last one are lost in a crash."
     return problem(Fault.PERSISTENCE, sentence, fix)
+
+
+def check_restart(setup: Setup) -> Finding:
+    """A restart of Redis gives everything back: it replays its append-only file as its user `default`, and skips the transactions that this user may
+    not run."""
+    skipped = _skipped(setup)
+    lacks = f" It skipped {counted(skipped, 'command')} at its last start." if skipped else ""
+    try:
+        refused = _not_replayed(setup.redis)
+    except NoPermissionError:
+        if not of_ours(user := user_of(setup.redis)):
+            raise
+        sentence = f"The Redis user {user} may not ask whether a restart of Redis keeps everything; without these rights it does not."
+        return problem(Fault.REDIS_RIGHTS, sentence + lacks, to_do(user))
+    if refused:
+        sentence = (
+            "A restart of Redis loses turns: it replays its append-only file as its user default, who may not run "
+            f"{', '.join(refused[:SHOWN])}{' …' if len(refused) > SHOWN else ''}.{lacks}"
+        )
+        return problem(Fault.PERSISTENCE, sentence, to_do("default"))
+    if skipped:
+        sentence = (
+            f"Redis lacks turns.{lacks} They come back if it is restarted before it rewrites its append-only file."
+        )
+        return problem(Fault.PERSISTENCE, sentence, "Restart Redis now.")
+    return ok("Redis' user default may run all that its append-only file contains, so a restart gives everything back.")
+
+
+def _not_replayed(client: redis.Redis) -> list[str]:
+    """The commands with which our users write, and which `default` may not run on our keys."""
+    writing = [right for user in users() for right in user.rights if "W" in right.access]
+    names = dict.fromkeys((name, right.patterns[0]) for right in writing for name in right.commands.split())
+    # EVAL is in no file.
+    calls = [words_of(name, pattern.replace("*", PROBE)) for name, pattern in names if name != "EVAL"]
+    with client.pipeline(transaction=False) as pipe:
+        for words in calls:
+            pipe.execute_command("ACL", "DRYRUN", "default", *words)  # type: ignore[no-untyped-call]
+        answers = pipe.execute(raise_on_error=False)
+    if denied := next((one for one in answers if isinstance(one, NoPermissionError)), None):
+        raise denied
+    judged = zip(calls, answers, strict=True)
+    refused = (words[0] for words, one in judged if isinstance(one, bytes | str) and "OK" not in str(one))
+    return list(dict.fromkeys(refused))
+
+
+def _skipped(setup: Setup) -> int:
+    """Commands of transactions that Redis has skipped since it started, as its log of refusals has them; 0 if we may not read that."""
+    url = setup.settings.redis_admin_url
+    with closing(open_redis(url, asking_once(5.0))) if url else nullcontext(setup.redis) as client:
+        try:
+            entries: Any = client.acl_log(1000)
+        except redis.RedisError:
+            return 0
+    wanted = ("default", "multi")
+    return sum(int(one["count"]) for one in entries if (shown(one["username"]), shown(one["context"])) == wanted)
 
 
 def check_clock(setup: Setup) -> Finding:

@@ -44,6 +44,19 @@ def allow(client: Redis, rules: str) -> None:
     client.execute_command("ACL", "SETUSER", "mine", "reset", "on", ">pw", *rules.split())  # type: ignore[no-untyped-call]
 
 
+def test_a_redis_whose_default_user_may_not_replay_its_file(host: World, tmp_path: Path) -> None:
+    """A restart of it would lose turns in silence."""
+    with redis_server(tmp_path / "r", "--appendonly", "yes") as client:
+        allow(client, "~* &* +@all")
+        host.url = url_of(client, "mine:pw@")
+        assert looks(host, "restart").state == "ok"
+        client.execute_command("ACL", "SETUSER", "default", "-rpush")  # type: ignore[no-untyped-call]
+        found = looks(host, "restart")
+    assert (found.state, found.code) == ("problem", Fault.PERSISTENCE)
+    assert "A restart of Redis loses turns" in found.sentence
+    assert "may not run RPUSH" in found.sentence
+
+
 def test_a_redis_user_without_rights(host: World, durable: Redis) -> None:
     allow(durable, "~hcli:tasks +@all -evalsha -set -info -config -acl")
     before = {key: durable.dump(key) for key in durable.scan_iter()}
