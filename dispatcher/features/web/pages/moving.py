@@ -14,6 +14,7 @@ from starlette.responses import FileResponse, Response
 
 from dispatcher.chat_data.export.chat import export_chat
 from dispatcher.chat_data.forget.layers.files import EXPORTS
+from dispatcher.cli.arguments import given_chat
 from dispatcher.cli.copies.imports import handing_over, imports, preview_text
 from dispatcher.features.web.requests.asked import Asked, go_to, one_at_a_time
 from dispatcher.features.web.requests.uploads import uploaded
@@ -98,6 +99,7 @@ def _arguments(asked: Asked) -> list[str]:
     options = formats[chosen]["options"] if chosen else FIELDS
     for name in ("chat", "since", "until", *(one for one in FIELDS if one in options)):
         if value := asked.value(name).strip():
+            value = given_chat(asked.settings, value, new=True) if name == "chat" else value
             arguments.append(f"--{name}={value}")
     return arguments
 

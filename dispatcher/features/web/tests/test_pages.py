@@ -190,7 +190,7 @@ def test_forgetting_needs_the_word_and_leaves_a_receipt(site: Site, talked: Worl
     (talked.root / "state" / "web-export-left").mkdir()
     assert list((talked.root / "state" / "web-uploads").iterdir())
     visitor.get("/forget")
-    preview = visitor.post("/forget/preview", what="matching", text="4711")
+    preview = visitor.post("/forget/preview", what="matching", text="4711", chat="anna")
     assert "1 turn<" in preview
     form = {"what": "matching", "text": "4711"}
     assert "Nothing was erased" in visitor.post("/forget/carry-out", 400, confirmation="yes", **form)
@@ -240,7 +240,7 @@ def test_old_history_is_uploaded_tried_and_imported(site: Site, talked: World) -
     facts = {"file": ("memories.md", b"[2025-11-02] - the boiler is a Vaillant\n")}
     other = visitor.client.post("/import/upload", data={"form-token": visitor.token}, files=facts).url.params["file"]
     known = "is known as 1. &#34;The boiler is a Vaillant"
-    assert known in visitor.post("/import/plan", source="memory-list", file=other, chat="9912"), (
+    assert known in visitor.post("/import/plan", source="memory-list", file=other, chat="Anna"), (
         "as hmem import says it"
     )
     done = finished(visitor, visitor.post("/import/stage", source="jsonl", file=name))
