@@ -22,7 +22,7 @@ BUDGETS = {
     "dispatcher/features": 7050,
     "dispatcher/health": 1335,
     "dispatcher/installation": 1605,
-    "dispatcher/memory": 4610,
+    "dispatcher/memory": 4595,
     "dispatcher/prompt": 850,
     "dispatcher/queue": 1130,
     "dispatcher/releases": 440,
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_380
+    assert product <= 48_365
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

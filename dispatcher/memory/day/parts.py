@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from dispatcher.memory.day.stores import DayStores
 from dispatcher.memory.embedder import DayEmbedder
 from dispatcher.memory.relevance import says_again
 from dispatcher.memory.tombstones import Forgotten
@@ -16,6 +15,15 @@ from shared.config.settings import Settings
 from shared.errors import ReleaseRefused
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from dispatcher.memory.store.actions import Actions
+    from dispatcher.memory.store.database import Database
+    from dispatcher.memory.store.event_outbox import EventOutbox
+    from dispatcher.memory.store.memories import Memories
+    from dispatcher.memory.store.schedules import Schedules
+    from dispatcher.memory.store.summaries import Summaries
+    from dispatcher.memory.store.turns import Turns
     from dispatcher.memory.today import DayTurns
     from dispatcher.memory.typed.memories import Remembering
     from dispatcher.releases.served import ReadRelease
@@ -26,6 +34,72 @@ if TYPE_CHECKING:
 
 #: How many turns are checked for repetitions when a memory is forgotten.
 REPETITIONS = 200
+
+
+class DayStores:
+    """One database and its tables. Thread-safe; StoreUnavailable if the store cannot be reached."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    @cached_property
+    def database(self) -> Database:
+        from dispatcher.memory.store.database import Database
+
+        return Database(self.settings.day_store_url, self.settings.hmem_state_dir)
+
+    @cached_property
+    def turns(self) -> Turns:
+        from dispatcher.memory.store.turns import Turns
+
+        return Turns(self.database)
+
+    @cached_property
+    def summaries(self) -> Summaries:
+        from dispatcher.memory.store.summaries import Summaries
+
+        return Summaries(self.database)
+
+    @cached_property
+    def memories(self) -> Memories:
+        from dispatcher.memory.store.memories import Memories
+
+        return Memories(self.database)
+
+    @cached_property
+    def actions(self) -> Actions:
+        from dispatcher.memory.store.actions import Actions
+
+        return Actions(self.database)
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        from dispatcher.memory.store.schedules import Schedules
+
+        return Schedules(self.database)
+
+    def reading(self) -> AbstractContextManager[Connection]:
+        """A transaction for several reads that belong together."""
+        return self.database.reading()
+
+    def forget_copies(self, chat_id: str, turn_ids: Collection[str]) -> None:
+        """Remove forgotten turns from the store, with the summaries made of them."""
+        if not turn_ids:
+            return
+        self.turns.remove(chat_id, turn_ids)
+        made_of_them = self.summaries.containing(chat_id, turn_ids)
+        self.summaries.remove(chat_id, [summary.summary_id for summary in made_of_them])
+
+    def close(self) -> None:
+        """Close the connections; the next use opens new ones."""
+        if "database" in self.__dict__:
+            self.database.close()
+
+    @cached_property
+    def event_outbox(self) -> EventOutbox:
+        from dispatcher.memory.store.event_outbox import EventOutbox
+
+        return EventOutbox(self.database)
 
 
 class DayParts(DayStores):

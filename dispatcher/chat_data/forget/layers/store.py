@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dispatcher.chat_data.forget.request import Scope
-from dispatcher.memory.day.stores import DayStores
+from dispatcher.memory.day.parts import DayStores
 from dispatcher.memory.store.memories import Memory
 from dispatcher.memory.store.schedules import Schedule
 from dispatcher.memory.store.summaries import SessionSummary
