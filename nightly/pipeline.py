@@ -246,7 +246,7 @@ class NightRun(StepRunner):
             log.info("step done", seconds=seconds, **shown)
         else:
             counts = ", ".join(f"{name} {value}" for name, value in shown.items())
-            night.report.say(f"  {step.name:9} {seconds:7.2f} s  {counts}")
+            night.report.say(f"  {step.name:9} {seconds:7.2f} s  {counts if night.report.counts else ''}".rstrip())
 
     def failed(self, step: Step, error: Exception) -> None:
         failure.note(self._night, step.name, error)

@@ -9,9 +9,10 @@ from typing import Any
 from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.commands.explanation import why_record
 from dispatcher.answering.turn import TurnInProgress
-from dispatcher.claude.reply import TRY_AGAIN, spent
+from dispatcher.claude.reply import TRY_AGAIN, Answer, spent
 from dispatcher.memory.tombstones import FORGOTTEN
 from dispatcher.queue.existing_values import is_signed
+from dispatcher.queue.rights import Rights
 from dispatcher.queue.tasks import Finished
 from shared.config.settings import Settings
 from shared.text.translations import later, tr
@@ -22,6 +23,8 @@ from shared.turns.signed.results import Keyboard, Result, keyboard, row_of, sign
 CLOCK_SLACK_SECONDS = 300.0
 
 APOLOGY = later("Sorry, I could not answer that: {reason}.")
+#: For the owner, in a private chat.
+CAUSE = later("The Claude CLI said: “{cause}”. On my host, hmem doctor --try-claude shows what helps.")
 OUR_FAULT = later("something went wrong on our side")
 POISON = later(
     "Sorry, this message crashed my process {count} times, so I no longer try to answer it. Please rephrase it."
@@ -37,7 +40,7 @@ class ResultBuilder:
 
     def __init__(self, settings: Settings) -> None:
         self._secret = signing_key(settings, "no answer could be signed")
-        self._session_ttl = settings.session_ttl
+        self._session_ttl, self._rights = settings.session_ttl, Rights(settings)
 
     def sign(self, task_id: str, output: str, usage: dict[str, object] | None = None, **more: Any) -> Result:
         """`more`: as `Result.sign` takes it; `error`: the output is not an answer but the reason why there is none."""
@@ -63,7 +66,7 @@ class ResultBuilder:
             said_at = max(turn.answered_at, turns[0].timestamp)
             media = {"media": [one.to_json() for one in turn.files]} if turn.files else {}
             turns.append(Turn(task.task_id, "asst", task.chat_id, turn.said, said_at, None, turn.session, media))
-        apology = f"{tr(APOLOGY).format(reason=answer.error)} {answer.advice}"
+        apology = self._apology(task, answer)
         output = "\n\n".join([*turn.above, turn.shown if answer.error is None else apology, *turn.below])
         signed = self.sign(
             task.task_id,
@@ -90,6 +93,11 @@ class ResultBuilder:
             corrected=turn.corrected,
             error=answer if answer.error is not None else None,
         )
+
+    def _apology(self, task: Task, answer: Answer) -> str:
+        said = f"{tr(APOLOGY).format(reason=answer.error)} {answer.advice}"
+        owner = answer.cause and self._rights.counts_all(task.chat_id, task.in_group, task.user_id)
+        return f"{said}\n\n{tr(CAUSE).format(cause=answer.cause)}" if owner else said
 
     def broken(self, task: Task, claimed_at: float) -> Finished:
         """For a task that failed by a defect of ours: an apology, and the session is left unchanged."""

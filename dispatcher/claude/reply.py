@@ -1,7 +1,8 @@
 """Strict parsing of the Claude CLI's output: one JSON object in UTF-8, or it is not an answer.
 
-A person in the chat gets a plain sentence; the CLI's own messages (which name files, hosts and accounts) go to the log. Whether the session must be
-replaced depends only on the kind of fault: a limit, an overload or a lost login will pass, but a refused conversation will be refused again.
+A person in the chat gets a plain sentence; the CLI's own messages (which name files, hosts and accounts) go to the log, and to
+the owner. Whether the session must be replaced depends only on the kind of fault: a limit, an overload or a lost login will pass, but a refused
+conversation will be refused again.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from typing import Any, TypeGuard
 from zoneinfo import ZoneInfo
 
 from dispatcher.claude.process import Ended
+from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
 
 WORD_JOINER = "\u2060"
 #: How much of the CLI's own message is logged. Characters.
 LOGGED_CHARACTERS = 1_000
+#: … and shown to the owner.
+CAUSE_CHARACTERS = 300
 TRY_AGAIN = later("Please try again.")
 SOON = later("Please try again in a few minutes.")
 LATER = later("Please try again later.")
@@ -61,7 +65,8 @@ class Answer:
     """The CLI's answer.
 
     `error` is None for an answer, else what went wrong, as the middle of a sentence; `advice` is the sentence after it, `follows` what can be done.
-    `why`: the error without a time, not translated; `resets`: when a limit ends, if the CLI names an hour (POSIX seconds).
+    `cause`: the CLI's own message, for the owner; `why`: the error without a time, not translated; `resets`: when a limit ends, if the CLI names
+    an hour (POSIX seconds).
     `session_cost`: the session's total cost in dollars, if known;
     `cost_usd` in `usage`: the cost of this call, if known; `spent` computes one from the other. `model` in `usage` is a name, its other values are
     numbers.
@@ -75,6 +80,7 @@ class Answer:
     usage: dict[str, Any] = field(default_factory=dict)
     session_cost: float | None = None
     advice: str = TRY_AGAIN
+    cause: str = ""
 
 
 @dataclass(frozen=True)
@@ -192,7 +198,8 @@ def failed(words: str, own_words: str = "", advice: str = TRY_AGAIN, **more: Any
     structlog.get_logger().warning(
         "the Claude CLI gave no answer", told=words, cli=own_words[-LOGGED_CHARACTERS:] or None
     )
-    return Answer("", error=tr(words), advice=tr(advice), **more)
+    cause = shorten(one_line(own_words[-LOGGED_CHARACTERS:]), CAUSE_CHARACTERS)
+    return Answer("", error=tr(words), advice=tr(advice), cause=cause, **more)
 
 
 def _no_answer(reason: str) -> str:

@@ -68,6 +68,21 @@ def given_chat(settings: Settings, value: str, *, new: bool = False, rare: bool 
     return found
 
 
+def only_chat_for(settings: Settings, given: str) -> tuple[str, str]:
+    """(CHAT, question) of a single argument: a question if it names no chat and there is just one, which need not be named then."""
+    from dispatcher.memory.day.chats import all_chats, named_chat
+    from dispatcher.memory.day.open_memory import open_memory
+
+    if not settings.has_day_store:
+        return given, ""
+    with open_memory(settings) as memory:
+        chats, _ = all_chats(memory)
+        if len(chats) != 1 or _IDENTIFIER.fullmatch(given) or named_chat(memory, given):
+            return given, ""
+    typer.echo(f"In chat {chats[0].chat_id}, the only one.", err=True)
+    return chats[0].chat_id, given
+
+
 def given_id(settings: Settings, value: str) -> str:
     """CHAT as an id, stored or not; for programs, which never mean a name."""
     try:

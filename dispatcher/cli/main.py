@@ -22,7 +22,7 @@ COMMANDS = (
     CommandEntry("telegram", "dispatcher.cli.main", "The Telegram bot, in the foreground."),
     CommandEntry("talk", "dispatcher.cli.talk", "Talk to Claude in the terminal, with the memory of a chat."),
     CommandEntry("chats", "dispatcher.cli.history", "Every chat: id, names, when something was last said, turns."),
-    CommandEntry("search", "dispatcher.cli.search", "Ranked hits in one chat, with their scores."),
+    CommandEntry("search", "dispatcher.cli.search", "The best hits in one chat, or in the only one."),
     CommandEntry(
         "context", "dispatcher.cli.context", "What would be injected for a message, with its tokens and sources."
     ),

@@ -1,4 +1,4 @@
-"""`hmem search`: ranked hits of release, day and typed memories, without counting as access."""
+"""`hmem search`: hits of release, day and typed memories, best first, without counting as access."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from dispatcher.cli.arguments import (
     When,
     given_chat,
     given_times,
+    only_chat_for,
     print_batch,
     required,
     say_notes,
@@ -60,7 +61,7 @@ def search(
     since: When = None,
     until: When = None,
 ) -> None:
-    """Ranked hits in one chat, from last night's release, today's turns and typed memories, with their scores."""
+    """The best hits in one chat, from last night's release, today's turns and typed memories; --json has the parts of their rank."""
     settings = start()
     if batch and (chat or query or now or since or until):
         raise InvalidInput("--batch reads chat, question and time from the file. Omit CHAT, QUERY and the times.")
@@ -69,6 +70,8 @@ def search(
         return
     zone = settings.timezone
     first, end = given_times(since, until, zone)
+    if chat and not query:
+        chat, query = only_chat_for(settings, chat)
     wanted = Query(
         given_chat(settings, chat, alone=not query),
         required(query, "QUERY"),
@@ -97,7 +100,7 @@ def _row_json(row: Hit | MemoryHit) -> dict[str, Any]:
 
 
 def _print_row(number: int, hit: Hit | MemoryHit, settings: Settings) -> None:
-    head = f"{number:2}. {hit.score:.2f} (words {_score(hit.words)}, meaning {_score(hit.meaning)})"
+    head = f"{number:2}."
     if isinstance(hit, MemoryHit):
         memory = hit.memory
         typer.echo(f"{head}  {time_text(memory.created, settings.timezone)}  memory {memory.number}")
@@ -109,7 +112,3 @@ def _print_row(number: int, hit: Hit | MemoryHit, settings: Settings) -> None:
     typer.echo(f"      {hit.who}{replying(hit.chunk.origin, 160)}: {shorten(one_line(hit.chunk.text), 300)}")
     if hit.also:
         typer.echo(f"      repeated in: {', '.join(hit.also)}")
-
-
-def _score(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"

@@ -129,7 +129,7 @@ def bring_in(settings: Settings, request: Request, reporter: Reporter) -> dict[s
         nights = pipeline.run_nights(settings, reporter)
     except NightRunning as error:
         raise NightRunning(
-            f"{error} {findings.turns} turns are staged in {staged.parent}: the next night imports them, or this command if you run it again."
+            f"{error} What was read waits: the next night imports it, or this command if you run it again."
         ) from error
     batch = {"import": staged.stem[:NAME_DIGITS], "fact_count": findings.facts}
     return report | _fate(settings, staged.name, nights) | {"nights": nights} | batch
@@ -250,7 +250,7 @@ def _reading(
     """Stage everything in the files, in order; yields (what is read, bytes read, total bytes)."""
     format_ = format_named(request.source)
     if request.wanted.chat is None and not format_.of_a_chat:
-        request = replace(request, wanted=replace(request.wanted, chat=_only_chat(settings, request.source)))
+        request = replace(request, wanted=replace(request.wanted, chat=_only_chat(settings)))
         findings.notes.append(
             f"into chat {request.wanted.chat}, the only one that the bot answers (--chat names another)"
         )
@@ -266,13 +266,13 @@ def _reading(
             yield what, sum(sizes[:unit]) + one.done, sum(sizes)
 
 
-def _only_chat(settings: Settings, source: str) -> str:
+def _only_chat(settings: Settings) -> str:
     """The chat of what names none, if the bot answers just one."""
     chats = sorted(settings.allowed)
     if len(chats) != 1:
         known = f" The bot answers {', '.join(map(str, chats))}." if chats else ""
         raise InvalidInput(
-            f"An export of {source} names no chat of the bot's. Name the chat that it belongs to with --chat=ID.{known} Nothing was imported."
+            f"The files name no chat of the bot's. Name the chat that it belongs to with --chat=ID.{known} Nothing was imported."
         )
     return str(chats[0])
 
@@ -320,7 +320,7 @@ def lines(report: dict[str, Any], zone: ZoneInfo, *, dry: bool = False) -> list[
     )
     others = {
         "known": "known",
-        "differs": "recorded with other bytes and unchanged",
+        "differs": "recorded with another text, which stays",
         "forgotten": "forgotten and left out",
         "unreadable": "places that cannot be read",
     }

@@ -103,7 +103,7 @@ def backfill(
         files = [Path(form), *(files or [])]
         form, why = format_of(files)
         recognised = True
-        typer.echo(f"{why} Importing it as {form}.", err=json)
+        typer.echo(why, err=json)
     if "/" in form:
         raise InvalidInput(
             f"There is no {form}, or the user {getuser()}, as whom nights run, may not read it. Check the name, and its rights."
@@ -193,7 +193,8 @@ def _import(
     chat_id = None if chat is None else given_chat(chat)
     limits = import_files.wanted_of(since, until, chat_id, settings.timezone)
     request = import_files.Request(form, files, limits, options)
-    progress = Reporter(quiet=settings.log_json or (json and not dry_run))  # hmem import shows that of a plan
+    quiet = settings.log_json or (json and not dry_run)  # hmem import shows that of a plan
+    progress = Reporter(quiet=quiet, counts=False)
 
     if other:
         typer.echo(f"Warning: read as {form}, but {other}", err=True)
@@ -213,7 +214,7 @@ def _import(
         typer.echo("\n".join(report.get("text") or import_files.lines(report, settings.timezone)))
     if nothing := import_files.nothing_read(report, other):
         raise nothing
-    _print_nights(report.get("nights", []), quiet=json)
+    _print_nights(report.get("nights", []), quiet=json, brief=True)
 
 
 def given_chat(value: str) -> str:
@@ -226,12 +227,13 @@ def given_chat(value: str) -> str:
         raise InvalidInput(f"--chat {value!r} cannot be used: {error}. Give the chat id that the bot sees.") from error
 
 
-def _print_nights(summaries: list[dict[str, Any]], *, quiet: bool) -> None:
+def _print_nights(summaries: list[dict[str, Any]], *, quiet: bool, brief: bool = False) -> None:
+    """`brief`: for somebody who does not know what a night counts."""
     from nightly import pipeline
-    from nightly.cli.status import sentence
+    from nightly.cli.status import brief_sentence, sentence
 
     if not quiet:
         for summary in summaries:
-            typer.echo(sentence(summary))
+            typer.echo(brief_sentence(summary) if brief else sentence(summary))
     if summaries and (alarm := pipeline.alarm_of(summaries[-1])):
         raise alarm

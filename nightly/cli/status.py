@@ -121,6 +121,21 @@ def _stop(failed: Mapping[str, Any], zone: ZoneInfo) -> str:
     return f"{failed['step']}, {zoned_text(failed['at'], zone)}: {failed['sentence']} (exit code {failed['exit_code']})"
 
 
+def brief_sentence(summary: Mapping[str, Any]) -> str:
+    """What a night means for whoever has imported something."""
+    if "abandoned" in summary:
+        return sentence(summary)
+    held = f"Release {summary['pinned']} stays in use, as it is pinned: hmem release rollback --unpin ends that."
+    became = (
+        held
+        if summary.get("pinned") is not None
+        else "The bot can recall it now."
+        if summary["published"]
+        else "Nothing changed."
+    )
+    return f"{became} (Night {summary['run']}, {sum(summary['seconds'].values()):.0f} s; hmem-night status has its figures.)"
+
+
 def sentence(summary: Mapping[str, Any]) -> str:
     """The summary of a finished night."""
     if "abandoned" in summary:

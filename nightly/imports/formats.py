@@ -116,7 +116,7 @@ def format_of(files: Sequence[Path]) -> tuple[str, str]:
             f"{'; '.join(whys.values())}. Name one format, and its files: hmem-night backfill FORMAT FILE."
         )
     (form, why), *_ = found[files[0]]
-    return form.name, f"{files[0]} is {form.what}: {why}."
+    return form.name, f"{files[0]} is {form.what.partition(' (')[0]}: {why}."
 
 
 def _unknown(path: Path) -> InvalidInput:

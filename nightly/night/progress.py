@@ -17,10 +17,10 @@ PLAIN_EVERY_SECONDS = 10.0
 
 
 class Reporter:
-    """Writes to standard error; silent with `quiet` (for --json)."""
+    """Writes to standard error; silent with `quiet` (for --json). `counts`: whether steps say what they have counted."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
-        self._quiet = quiet
+    def __init__(self, *, quiet: bool = False, counts: bool = True) -> None:
+        self._quiet, self.counts = quiet, counts
         self._console = Console(stderr=True, highlight=False)
 
     def say(self, text: str) -> None:

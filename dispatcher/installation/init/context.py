@@ -140,7 +140,8 @@ class InitContext:
         return settings_from({name.lower(): value for name, value in {**self.values, **more}.items()})
 
     def make_directory(self, path: Path, mode: int, owner: str | None = None, group: str | None = None) -> bool:
-        """Create a directory with this owner; whether it was not there. It has its name when it has its owner, whatever ends this."""
+        """Create a directory with this owner; whether it was not there. It has its name when it has its owner, whatever ends this; one that was
+        there stays as it is."""
         created, new = not path.is_dir(), path.with_name(f".{path.name}.new")
         try:
             if created:
@@ -148,8 +149,6 @@ class InitContext:
                 new.mkdir(exist_ok=True)
                 give(new, mode, owner, group)
                 new.rename(path)
-            elif not self.fresh and path != Path(self.values.get("ARCHIVE_MIRROR", "")):
-                give(path, mode, owner, group)
         except OSError as error:
             raise InstallationIncomplete(
                 f"{path} cannot be created ({error.strerror}). Correct that, then run hmem init again."

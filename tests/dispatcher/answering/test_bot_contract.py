@@ -144,13 +144,19 @@ def test_new_of_our_bot_leaves_the_end_to_the_dispatcher(light: World, dispatche
 
 
 def test_an_error_is_answered_and_not_stored_as_said(light: World, bot: Bot) -> None:
-    running = light.start_dispatcher(CLAUDE_BIN=script(light, "echo 'it is broken' >&2; exit 3"))
-    task_id = bot.send("hello", 9912)
-    assert "the Claude CLI failed" in bot.receive(task_id)["output"]
+    failing = script(light, "echo 'it is broken' >&2; exit 3")
+    running = light.start_dispatcher(CLAUDE_BIN=failing, OWNERS="9912", ALLOWED_CHATS="9912,77")
+    other = bot.ask("hello", 77)
+    assert "the Claude CLI failed" in other
+    assert "it is broken" not in other
+    task_id = bot.send("hello", 9912, user_id="9912")
+    told = bot.receive(task_id)["output"]
+    assert "the Claude CLI failed" in told
+    assert "The Claude CLI said: “it is broken”. On my host, hmem doctor --try-claude shows what helps." in told
     assert "it is broken" in running.log.read_text(), "its own words are for the owner"
     assert bot.turn(task_id, "user")["content"] == "hello"
     assert not bot.redis.exists(f"hcli:memory:{task_id}:asst", "hcli:session:9912")
-    assert bot.redis.hget(f"hcli:stats:{datetime.now(UTC):%Y-%m-%d}", "errors") == b"1"
+    assert bot.redis.hget(f"hcli:stats:{datetime.now(UTC):%Y-%m-%d}", "errors") == b"2"
     running.stop()
 
 

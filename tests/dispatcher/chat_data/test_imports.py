@@ -63,7 +63,12 @@ def archive_has(world: World, words: str) -> bool:
 def test_an_import_is_undone_and_comes_again(light: World) -> None:
     light.say("t1", "good morning", chat_id=CHAT)
     path = export(light, "export.zip", "what stands at the pond?", "A heron.")
-    assert bring(light, path)["new"] == 2
+    said = light.command("hmem", "import", str(path), "--yes", ALLOWED_CHATS=CHAT)
+    assert f"{path} is ChatGPT's data export: " in said.stdout
+    assert "2 turns found: 2 new" in said.stdout
+    assert said.stdout.splitlines()[-1].startswith("The bot can recall it now. (Night 1, ")
+    for jargon in ("quarantined", "staged", "new_records", "tombstones"):
+        assert jargon not in said.stdout + said.stderr
     (batch,) = listed(light)
     assert (batch["source"], batch["files"], batch["chat_id"], batch["turns"]) == ("chatgpt", ["export.zip"], CHAT, 2)
     before = history(light)

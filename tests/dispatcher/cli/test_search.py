@@ -36,6 +36,9 @@ def test_release_and_today_are_ranked_together(light: World) -> None:
     done = light.command("hmem", "search", "9912", "boiler humming")
     assert [line.split()[-1] for line in done.stdout.splitlines()[::2]] == ["today0:user#1", "t1:user#1"]
     assert "humming since breakfast" in done.stdout
+    assert done.stdout.startswith(" 1.  "), "no score that the order contradicts"
+    alone = light.command("hmem", "search", "boiler humming")
+    assert (alone.stdout, alone.stderr.splitlines()[0]) == (done.stdout, "In chat 9912, the only one.")
     assert done.stderr.splitlines()[0].startswith("2 hits in ")
     assert done.stderr.splitlines()[0].endswith(" ms from release 1 and today; times in UTC")
     told = json.loads(light.command("hmem", "search", "9912", "boiler humming", "--json").stdout)

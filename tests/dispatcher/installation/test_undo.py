@@ -29,6 +29,15 @@ def test_the_key_goes_that_was_given_and_the_owners_variables_stay(
     assert json.loads(file.read_text()) == before
 
 
+def test_a_directory_that_was_there_stays_as_it_is(tmp_path: Path) -> None:
+    installation = installation_in(tmp_path / "host", ScriptedTerminal())
+    (there := tmp_path / "mine").mkdir(mode=0o750)
+    for installation.fresh in (True, False):
+        assert not installation.make_directory(there, 0o700)
+    assert there.stat().st_mode & 0o777 == 0o750
+    assert installation.make_directory(tmp_path / "new", 0o700)
+
+
 def test_the_mirror_is_named_as_a_place_of_conversations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", path_without(tmp_path / "bin", "crontab", "systemctl"))
     terminal = ScriptedTerminal("yes")

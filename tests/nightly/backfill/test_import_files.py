@@ -113,7 +113,7 @@ def test_the_report_names_places_and_no_words(light: World) -> None:
     assert "3 turns found: 3 new, from 2026-02-09 to 2026-02-09" in done.stdout
     assert "turns.jsonl:3: not JSON" in done.stdout
     assert "Привет" not in done.stdout + done.stderr
-    assert "Night 1 done" in done.stdout
+    assert "The bot can recall it now. (Night 1, " in done.stdout
 
 
 def test_since_until_and_chat(light: World) -> None:
@@ -173,7 +173,7 @@ def test_beside_a_running_night(light: World) -> None:
     with night_lock(light.settings()):
         busy = backfill(light, *arguments, check=False)
         assert busy.returncode == 75
-        assert "3 turns are staged" in busy.stderr
+        assert "What was read waits" in busy.stderr
         assert backfill(light, *arguments, check=False).returncode == 75
     assert len(staged_files(imports_dir(light.settings()))) == 1, "the same import, staged once"
     (summary,) = light.night()
