@@ -1,5 +1,5 @@
-"""What the newest published night has left for the next: its indexes, its summaries (in `chats/`), and what it knew of each chat, so that a night
-does again only the chats that have news.
+"""What the newest published night has left for the next: its indexes, its summaries (in `chats.sqlite`), and what it knew of each chat, so that a
+night does again only the chats that have news.
 
     HMEM_NIGHT_DIR/last/<run>/<place>/...    links to the files of that night's build, which never change
     HMEM_NIGHT_DIR/last/<run>/index.json     what all of it follows from; for each place its build parameters and its parts; each file with size and
@@ -13,8 +13,8 @@ never carried over. Small parts are merged (shared/release/parts.py). Other inde
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,17 +25,17 @@ from nightly.index.part_rows import Held, PartRows, other_chats
 from nightly.index.recipe import comparable
 from nightly.night.folder import Night
 from shared.errors import HmemError, StorageError
-from shared.release.chats import COUNTED, ChatRow, ChatTable, version
+from shared.release.chats import COUNTED, ChatTable, version
 from shared.release.integrity import damage_named
 from shared.release.manifest import CHATS, file_record, is_proven, list_files
 from shared.release.manifest_schema import File
 from shared.release.parts import Earlier, absorbed
 from shared.system.faults import crash_point
-from shared.system.files import commit_dir, fresh_dir, remove_tree, sha256_bytes, write_atomic
+from shared.system.files import commit_dir, fresh_dir, make_dir, remove_tree, sha256_bytes, write_atomic
 
 LAST = "last"
 INDEX = "index.json"
-FORMAT = 7
+FORMAT = 8
 
 Files = Mapping[str, File]
 #: What is counted over chats.
@@ -85,23 +85,26 @@ class Last:
 
     def digests(self) -> dict[str, str]:
         """Chat id → digest of what it was made from; "" for one of which something waits for a better answer."""
-        return {row.chat_id: row.made_from for row in self._chats()}
+        with self.chats() as table:
+            return {row.chat_id: row.made_from for row in table.rows()}
 
     def sums(self, without: Iterable[str]) -> Sums:
         """Over all chats but these: how many have turns, and what is counted of each."""
         sums, left_out = dict.fromkeys(("chats", *COUNTED), 0), frozenset(without)
-        for row in self._chats():
-            if row.chat_id not in left_out:
-                sums["chats"] += bool(row.counts["turns"])
-                for name in COUNTED:
-                    sums[name] += row.counts[name] or 0
+        with self.chats() as table:
+            for row in table.rows():
+                if row.chat_id not in left_out:
+                    sums["chats"] += bool(row.counts["turns"])
+                    for name in COUNTED:
+                        sums[name] += row.counts[name] or 0
         return sums
 
-    def _chats(self) -> Iterator[ChatRow]:
-        """Those that the archive had. None if they are laid out in another way."""
-        if self.path and self.recipe and self.recipe.get("chats") == version():
-            with damage_named(self.path / CHATS), ChatTable.of(self.path) as table:
-                yield from (row for row in table.rows() if row.made_from or not row.is_gone)
+    @contextmanager
+    def chats(self) -> Iterator[ChatTable]:
+        """What it had of each chat; nothing if that is laid out in another way."""
+        path = self.path / CHATS if self.path and self.recipe and self.recipe.get("chats") == version() else None
+        with damage_named(path or Path(CHATS)), ChatTable(path) as table:
+            yield table
 
     def record_of(self, place: str, made_with: Mapping[str, Any]) -> dict[str, Any] | None:
         """What is recorded of a place; None if there is none that was made with the same."""
@@ -218,10 +221,10 @@ def _keep(night: Night, base: Path) -> None:
         chunk, places, files = night.result("chunk"), dict[str, Any](), dict[str, Any]()
         for step in ("build", "summarise"):
             made = night.result(step)
-            for place in made["places"]:
-                shutil.copytree(night.output(step) / place, temporary / place, copy_function=os.link)
             places |= made["places"]
-            files |= {name: file for name, file in made["files"].items() if name.partition("/")[0] in made["places"]}
+            for name in (one for one in made["files"] if one.partition("/")[0] in made["places"]):
+                os.link(night.output(step) / name, make_dir((temporary / name).parent) / Path(name).name)
+                files[name] = made["files"][name]
         about = {
             "format": FORMAT,
             "places": places,

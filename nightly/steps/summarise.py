@@ -1,5 +1,5 @@
-"""Summarise: one text a chat, from all that the archive has of it, with absolute dates, bounded; with the chat's counts it becomes a row of `chats/`.
-The chats without news keep theirs.
+"""Summarise: one text a chat, from all that the archive has of it, with absolute dates, bounded; with the chat's counts it becomes a row of
+`chats.sqlite`. The chats without news keep theirs.
 
 Sentences are picked word for word (shared/ranking/extractive_summary.py). Where WRITER writes summaries, it writes notes from them and from the
 newest turns; its lines that the chat does not bear out are left out, and what it omitted is put back. Where it fails, the picked sentences are the
@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nightly.index.chat_parts import ChatParts
 from nightly.index.chunk_file import ChunkFolder, parse_lines
-from nightly.index.previous import Last, refuse_another_start
+from nightly.index.previous import Last, hash_files, refuse_another_start
 from nightly.index.rows import CENTRES
 from nightly.night.failure import reason_of
 from nightly.night.folder import Night
@@ -27,7 +27,8 @@ from nightly.writing.model_texts import TEMPLATES, ModelTexts, prompt_of
 from nightly.writing.summary_answer import BY_MODEL, OPTIONS, WRITTEN_CHARACTERS, put_back, refuse, tidy
 from shared.errors import LedgerMismatch
 from shared.ranking.extractive_summary import AS_SAID, Sentence, summarise
-from shared.release.chats import COUNTED, ChatRow
+from shared.release.chats import COUNTED, ChatRow, ChatTable, write_chats
+from shared.release.manifest import CHATS
 from shared.text.format import date_text, one_line, shorten
 from shared.turns.chunk import Chunk
 from shared.turns.origin_words import replying
@@ -62,9 +63,11 @@ def run(night: Night, out: Path) -> dict[str, Any]:
             edited = said.get(earlier.chat_id, {}).get("new_version")
             return earlier.chat_id in unusable and not edited and BY_MODEL in (earlier.summary or "")
 
-        built = ChatParts(last, out, night.run, forgotten).build(_rows(night, writer, counts, without), stays)
+        with last.chats() as known:
+            write_chats(out / CHATS, _merged(_rows(night, writer, counts, without), known, forgotten, stays))
         made = {
-            **built,
+            "places": {CHATS: {}},
+            "files": hash_files(out, CHATS),
             "summaries": len(ChunkFolder(night.output("chunk")).chats) - len(without),
             "without_summary": without,
         }
@@ -80,6 +83,27 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     finally:
         if writer:
             writer.close()
+
+
+def _merged(
+    rows: Iterator[ChatRow], known: ChatTable, forgotten: Collection[str], stays: Callable[[ChatRow], bool]
+) -> Iterator[ChatRow]:
+    """Tonight's chats, then all others as they were. `stays`: whether a chat keeps the summary of its earlier row, unless something of it was
+    forgotten since (`forgotten`, or its counts say so): a summary may say what was forgotten."""
+    done = set[str]()
+    for row in rows:
+        done.add(row.chat_id)
+        earlier = known.row(row.chat_id)
+        if earlier and row.chat_id not in forgotten and not _more_is_forgotten(row, earlier) and stays(earlier):
+            row = replace(row, summary=earlier.summary)
+        if row.made_from or not row.is_gone:
+            yield row
+    others = (known.row(row.chat_id) for row in known.rows() if row.chat_id not in done)
+    yield from (row for row in others if row)
+
+
+def _more_is_forgotten(row: ChatRow, earlier: ChatRow) -> bool:
+    return (row.counts["forgotten"] or 0) > (earlier.counts["forgotten"] or 0) or row.is_gone
 
 
 def _rows(night: Night, writer: ModelTexts | None, counts: Counter[str], without: dict[str, str]) -> Iterator[ChatRow]:

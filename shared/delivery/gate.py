@@ -12,11 +12,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 from typing import Any
 
+from shared.release.chats import Counts
 from shared.turns.chunk import Chunk
 
 #: Maximum number of questions, and of chats that they come from: takes seconds, even if each chat has its own index.
@@ -110,7 +111,7 @@ def verdict(before: list[bool], now: list[bool], gone: list[str]) -> dict[str, A
     }
 
 
-def chats_gone(both: Iterable[tuple[str, Mapping[str, int], Mapping[str, int]]]) -> list[str]:
+def chats_gone(both: Iterable[tuple[str, Counts, Counts]]) -> list[str]:
     """Chats that have chunks now and none in the new release, although not all of their turns are to be forgotten. `both`: the counts of each chat
     that may differ, in the new release and in the current one (shared/release/chats.py)."""
     return [

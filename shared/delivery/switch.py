@@ -16,13 +16,13 @@ from redis import Redis
 from shared.config.settings import Settings
 from shared.errors import LeaseLost, ReleaseRefused
 from shared.release import retention
-from shared.release.chats import ChatTable, changed_chats, in_both
+from shared.release.chats import changed_chats
 from shared.release.manifest import (
     CHATS,
     Manifest,
     current_manifest,
     current_release,
-    prove_folder,
+    prove_file,
     read_manifest,
     release_dir,
 )
@@ -78,7 +78,7 @@ def refuse_unless_follows(release: Path, memory_dir: Path) -> None:
     new, current = read_manifest(release), current_manifest(memory_dir)
     refuse_unless_descendant(new, current)
     if current is not None and current.run != new.run:
-        _refuse_shrinking(release, new, release_dir(memory_dir, current.run), current)
+        _refuse_shrinking(release, release_dir(memory_dir, current.run), current)
 
 
 def refuse_unless_descendant(new: Manifest, current: Manifest | None) -> None:
@@ -116,16 +116,14 @@ def _erased_since(name: str, new: Manifest, current: Manifest) -> bool:
     return original is not None and original in (current.segments[name], current.originals.get(name))
 
 
-def _refuse_shrinking(release: Path, new: Manifest, served: Path, current: Manifest) -> None:
+def _refuse_shrinking(release: Path, served: Path, current: Manifest) -> None:
     """For each chat, recallable turns plus turns covered by a tombstone must never become fewer."""
     try:
-        prove_folder(served, current, CHATS)
-        chats = changed_chats(release, served, new.files, current.files)
-        with ChatTable.of(release) as now, ChatTable.of(served) as before:
-            for _, *both in in_both(chats, now, before):
-                turns, earlier = (one["turns"] + one["forgotten"] for one in both)
-                if turns < earlier:
-                    raise _shrinks("A chat", earlier, turns)
+        prove_file(served, current, CHATS)
+        for _, *both in changed_chats(release, served):
+            turns, earlier = ((one["turns"] or 0) + (one["forgotten"] or 0) for one in both)
+            if turns < earlier:
+                raise _shrinks("A chat", earlier, turns)
     except (ReleaseRefused, OSError, sqlite3.Error) as error:
         if isinstance(error, Shrinks):
             raise

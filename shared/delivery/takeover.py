@@ -31,7 +31,7 @@ _AGAIN = "Run the night again."
 _BLOCK_BYTES = 1 << 20
 #: Every name that a build creates. None leaves its directory, and length and depth are bounded.
 _NAMES = re.compile(
-    r"(?:chats|lexical|vectors|notes|note_vectors)(?:/[0-9]{1,9}(?:-[0-9]{1,9})?)?\.sqlite"
+    r"chats\.sqlite|(?:lexical|vectors|notes|note_vectors)(?:/[0-9]{1,9}(?:-[0-9]{1,9})?)?\.sqlite"
     r"|chroma/(?:chroma\.sqlite3|[0-9a-f-]{36}/[a-z0-9_]{1,40}\.(?:bin|pickle))"
     r"|lancedb/[a-z]{1,20}\.lance/(?:data|_[a-z]{1,20})(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}){1,3}"
     r"|qdrant\.json|redis\.json"
@@ -152,7 +152,8 @@ def _blocks(descriptor: int, most: int) -> Iterator[bytes]:
 
 
 def _refuse_unknown_names(manifest: Manifest) -> None:
-    places = {LEXICAL, NOTES, NOTE_VECTORS, CHATS, *(PurePosixPath(place_of(index)).stem for index in manifest.indexes)}
+    named = (LEXICAL, NOTES, NOTE_VECTORS, CHATS, *map(place_of, manifest.indexes))
+    places = {PurePosixPath(one).stem for one in named}
     for name in manifest.files:
         place = PurePosixPath(name.partition("/")[0]).stem
         if not _NAMES.fullmatch(name) or place not in places:

@@ -20,7 +20,7 @@ import orjson
 from shared.config.settings import load_settings
 from shared.delivery import gate
 from shared.errors import HmemError, ReleaseRefused, without_words
-from shared.release.chats import ChatTable, changed_chats, in_both
+from shared.release.chats import ChatTable, changed_chats
 from shared.release.integrity import damage_named
 from shared.release.manifest import LEXICAL, Manifest, read_manifest
 from shared.search.lexical import LexicalIndex
@@ -31,8 +31,6 @@ from shared.turns.chunk import Chunk
 
 #: Number of chats that are probed, spread over all; a sample only (the hashes verify the content).
 PROBED_CHATS = 50
-#: Chats with news that are looked at, to ask those first whose counts differ.
-SORTED = 1000
 #: What the manifest has of all chats together.
 SUMS = ("chats", "turns", "chunks", "forgotten")
 #: A text that every embedder accepts.
@@ -77,16 +75,12 @@ def _ask_for_own_words(release: OpenRelease, chat_id: str, text: str) -> None:
 
 
 def _with_news(path: Path, current: Path | None) -> list[str]:
-    """Chats that are not as in the current release, SORTED of them at most: first the ones with more chunks or fewer."""
+    """Chats that are not as in the current release: first the ones with more chunks or fewer."""
     if current is None:
         return []
     try:
-        files, old = read_manifest(path).files, read_manifest(current).files
-        with ChatTable.of(path) as now, ChatTable.of(current) as before:
-            changed = changed_chats(path, current, files, old)
-            some = changed[:: len(changed) // SORTED + 1]
-            same = {chat: new["chunks"] == earlier["chunks"] for chat, new, earlier in in_both(some, now, before)}
-            return sorted(same, key=lambda chat: same[chat])
+        same = {chat: new["chunks"] == old["chunks"] for chat, new, old in changed_chats(path, current)}
+        return sorted(same, key=lambda chat: same[chat])
     except (HmemError, sqlite3.Error):  # a damaged current release is no reference; all of this one is read by `_chats`
         return []
 
@@ -122,7 +116,7 @@ def _compare(release: OpenRelease, current: Path, state_dir: Path, chats: list[s
     try:
         asked = _sample(release, current, chats, news)
         texts = {chunk.chunk_id: chunk for chunk in _chunks_in(current, asked)}
-        gone = _chats_gone(release, current)
+        gone = gate.chats_gone(changed_chats(release.path, current))
         old = _open(current, state_dir)
     except (HmemError, sqlite3.Error) as error:
         return gate.verdict([], [], []) | {"warn": f"The current release could not be searched: {without_words(error)}"}
@@ -132,12 +126,6 @@ def _compare(release: OpenRelease, current: Path, state_dir: Path, chats: list[s
         probes = gate.choose(both)
         before, now = ([_finds(opened, probe, ids) for probe in probes] for opened in (old, release))
         return gate.verdict(before, now, gone)
-
-
-def _chats_gone(release: OpenRelease, current: Path) -> list[str]:
-    with ChatTable.of(release.path) as now, ChatTable.of(current) as before:
-        changed = changed_chats(release.path, current, release.manifest.files, read_manifest(current).files)
-        return gate.chats_gone(in_both(changed, now, before))
 
 
 def _sample(release: OpenRelease, current: Path, chats: list[str], news: list[str]) -> list[str]:

@@ -1,30 +1,23 @@
-"""`chats/`: what a release has of each chat (counts, its summary, the centre of its vectors), in parts (shared/release/parts.py).
-
-A part has the chats that had news in one night; of the rows that a chat has in several parts, that of the newest part counts. A chat that is gone
-has a row of zeros. So a night writes, and sends, the rows of the chats with news, and a manifest has sums over the chats and none of them by name.
+"""`chats.sqlite`: what a release has of each chat (counts, its summary, the centre of its vectors). Each night writes the whole file, some 3 KB
+a chat: the rows of the chats with news, and those of all others as they were. So a manifest has sums over the chats and none of them by name.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
-from heapq import merge
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from shared.embedding import centring
-from shared.release.integrity import damage_named, open_closed
+from shared.release.integrity import check_database, damage_named, open_closed
 from shared.release.manifest import CHATS
-from shared.release.parts import part_files
 
-#: Raise it when a part is laid out in another way: then none is taken over.
-LAYOUT = 3
+#: Raise it when the file is laid out in another way: then no row is taken over.
+LAYOUT = 4
 #: What is counted of a chat: turns to recall, their chunks, turns that a tombstone covers; then the account of the night that did it last
 #: (nightly/night/ledger.py), and what its notes are. `vectors`, of which some repeat another, is None where the release has no vector index.
 COUNTED = (
@@ -42,19 +35,15 @@ COUNTED = (
     "note_vectors",
 )
 _SCHEMA = f"""
-CREATE TABLE chats (chat_id TEXT PRIMARY KEY, made_from TEXT NOT NULL, {", ".join(f"{name} INTEGER" for name in COUNTED)}) WITHOUT ROWID;
-CREATE TABLE summaries (chat_id TEXT PRIMARY KEY, text TEXT NOT NULL);
-CREATE TABLE centres (chat_id TEXT PRIMARY KEY, vector BLOB NOT NULL);
+CREATE TABLE chats (
+  chat_id TEXT PRIMARY KEY, made_from TEXT NOT NULL, {", ".join(f"{name} INTEGER" for name in COUNTED)}, summary TEXT, centre BLOB
+) WITHOUT ROWID
 """
 
-_COLUMNS = ", ".join(("chat_id", "made_from", *COUNTED))
-_ALL = f"SELECT {_COLUMNS} FROM chats ORDER BY chat_id"  # noqa: S608 - constants
-_ONE = f"SELECT {_COLUMNS} FROM chats WHERE chat_id = ?"  # noqa: S608 - constants
-_INSERT = f"INSERT INTO chats ({_COLUMNS}) VALUES (?,?{',?' * len(COUNTED)})"  # noqa: S608 - constants
-_LARGEST = "SELECT chunks, chat_id FROM chats WHERE chunks > 0 ORDER BY chunks DESC LIMIT 1"
+_SHORT = ", ".join(("chat_id", "made_from", *COUNTED))
+_WHOLE = f"{_SHORT}, summary, centre"
 
 Counts = Mapping[str, int | None]
-Files = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -75,57 +64,36 @@ class ChatRow:
 
 
 def version() -> str:
-    """What a part follows from beside its chats: only parts of the same are taken over."""
+    """What a row follows from beside its chat: only rows of the same are taken over."""
     return f"chats layout {LAYOUT}, centring {centring.VERSION}"
 
 
-class PartWriter:
-    """Writes one part; a context manager, at whose end the file is closed. StorageError if that fails."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._stack = path, ExitStack()
-        self.chats = set[str]()
-
-    def __enter__(self) -> PartWriter:
-        self._stack.enter_context(damage_named(self._path))
-        self._connection = self._stack.enter_context(closing(sqlite3.connect(self._path, isolation_level=None)))
-        self._connection.execute("PRAGMA journal_mode = OFF")
-        self._connection.executescript(f"BEGIN;{_SCHEMA}")
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self._connection.execute("COMMIT")
-        self._stack.__exit__(kind, error, trace)
-
-    def add(self, row: ChatRow) -> None:
-        """The one row of a chat."""
-        values = (row.chat_id, row.made_from, *(row.counts.get(name) for name in COUNTED))
-        self._connection.execute(_INSERT, values)
-        if row.summary is not None:
-            self._connection.execute("INSERT INTO summaries VALUES (?,?)", (row.chat_id, row.summary))
-        if row.centre is not None:
-            self._connection.execute("INSERT INTO centres VALUES (?,?)", (row.chat_id, row.centre))
-        self.chats.add(row.chat_id)
+def write_chats(path: Path, rows: Iterable[ChatRow]) -> None:
+    """Write the new file, one row a chat, close it and check it. StorageError if that fails."""
+    sql = f"INSERT INTO chats ({_WHOLE}) VALUES (?,?{',?' * len(COUNTED)},?,?)"  # noqa: S608 - constants
+    with damage_named(path), closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = OFF")
+        connection.execute("BEGIN")
+        connection.execute(_SCHEMA)
+        for row in rows:
+            values = (row.chat_id, row.made_from, *(row.counts.get(name) for name in COUNTED), row.summary, row.centre)
+            connection.execute(sql, values)
+        connection.execute("COMMIT")
+    check_database(path)
 
 
 class ChatTable:
-    """Reads the parts of `chats/`. Thread-safe; sqlite3.Error if a file is damaged in a way that its hash was not compared for."""
+    """Reads `chats.sqlite`. Thread-safe; sqlite3.Error if it is damaged in a way that its hash was not compared for."""
 
-    def __init__(self, parts: Iterable[Path]) -> None:
-        """`parts`: from the oldest to the newest."""
+    def __init__(self, path: Path | None) -> None:
+        """Without a file there is no chat."""
         self._lock = threading.Lock()
-        with ExitStack() as stack:
-            opened = [stack.enter_context(closing(open_closed(path))) for path in parts]
-            self._stack = stack.pop_all()
-        self._newest_first = opened[::-1]
+        self._connection = open_closed(path) if path and path.is_file() else None
 
     @classmethod
     def of(cls, release: Path) -> ChatTable:
         """That of a release, or of a directory that is laid out like one."""
-        return cls(part_files(release / CHATS))
+        return cls(release / CHATS)
 
     def __enter__(self) -> ChatTable:
         return self
@@ -135,19 +103,17 @@ class ChatTable:
 
     def close(self) -> None:
         with self._lock:
-            self._stack.close()
+            if self._connection:
+                self._connection.close()
 
-    def row(self, chat_id: str, *, whole: bool = True) -> ChatRow | None:
-        """The newest row of a chat, which may say that it is gone; None if it has none. `whole`: with its summary and centre."""
-        with self._lock:
-            for part in self._newest_first:
-                if found := part.execute(_ONE, (chat_id,)).fetchone():
-                    return _row(found, *(_details(part, chat_id) if whole else ()))
-        return None
+    def row(self, chat_id: str) -> ChatRow | None:
+        """All of one chat; None for one that is not here."""
+        found = self._read(f"SELECT {_WHOLE} FROM chats WHERE chat_id = ?", chat_id)  # noqa: S608 - constants
+        return _row(found[0]) if found else None
 
     def counts(self, chat_id: str) -> dict[str, int]:
         """Of one chat; zeros for one that is not here."""
-        row = self.row(chat_id, whole=False)
+        row = self.row(chat_id)
         return {name: (row and row.counts.get(name)) or 0 for name in COUNTED}
 
     def summary(self, chat_id: str) -> str | None:
@@ -165,72 +131,41 @@ class ChatTable:
         return (row for row in self.rows() if not row.is_gone)
 
     def rows(self) -> Iterator[ChatRow]:
-        """The newest row of each chat, in order of the ids, without summary and centre; including chats that are gone."""
-        parts = [_aged(part.execute(_ALL), age) for age, part in enumerate(self._newest_first)]
-        for _, same in groupby(merge(*parts), key=itemgetter(0)):
-            yield _row(next(same)[2])
+        """The same, including chats that are gone."""
+        return map(_row, self._read(f"SELECT {_SHORT} FROM chats ORDER BY chat_id"))  # noqa: S608 - constants
 
     def ids(self) -> list[str]:
         """The chats that have chunks, in order."""
         return [row.chat_id for row in self.rows() if row.counts["chunks"]]
 
     def largest(self) -> str | None:
-        """A chat with the most chunks, as one of the parts has it; None if there is none."""
-        with self._lock:
-            found = [row for part in self._newest_first if (row := part.execute(_LARGEST).fetchone())]
-        return max(found)[1] if found else None
+        """A chat with the most chunks; None if there is none."""
+        return max(
+            ((row.counts["chunks"] or 0, row.chat_id) for row in self if row.counts["chunks"]), default=(0, None)
+        )[1]
 
     def summaries(self) -> Iterator[tuple[str, str]]:
-        """(chat, text) of each summary that counts."""
-        for row in self:
-            if (text := self.summary(row.chat_id)) is not None:
-                yield row.chat_id, text
+        """(chat, text) of each summary."""
+        yield from self._read("SELECT chat_id, summary FROM chats WHERE summary IS NOT NULL ORDER BY chat_id")
+
+    def _read(self, sql: str, *values: object) -> list[Any]:
+        with self._lock:
+            return self._connection.execute(sql, values).fetchall() if self._connection else []
 
 
-def chats_in(part: Path) -> list[str]:
-    """Every chat that a part has a row of, in order."""
-    with damage_named(part), closing(open_closed(part)) as connection:
-        return [chat_id for (chat_id,) in connection.execute("SELECT chat_id FROM chats ORDER BY chat_id")]
+def changed_chats(new: Path, old: Path) -> list[tuple[str, Counts, Counts]]:
+    """(chat, its counts in the one, in the other) of the chats that are not the same in two releases, in order; zeros where one is not."""
+    with ChatTable.of(new) as now, ChatTable.of(old) as before:
+        rows, others = ({row.chat_id: row for row in one.rows()} for one in (now, before))
+    nothing = dict.fromkeys(COUNTED, 0)
+    differing = sorted(chat for chat in rows.keys() | others.keys() if rows.get(chat) != others.get(chat))
+
+    def counts(table: Mapping[str, ChatRow], chat: str) -> Counts:
+        return table[chat].counts if chat in table else nothing
+
+    return [(chat, counts(rows, chat), counts(others, chat)) for chat in differing]
 
 
-def rows_in(part: Path, chat_ids: Collection[str]) -> Iterator[ChatRow]:
-    """The rows that a part has of these chats, with all that belongs to them."""
-    with damage_named(part), closing(open_closed(part)) as connection:
-        for chat_id in sorted(chat_ids):
-            if found := connection.execute(_ONE, (chat_id,)).fetchone():
-                yield _row(found, *_details(connection, chat_id))
-
-
-def in_both(
-    chats: Iterable[str], new: ChatTable, old: ChatTable
-) -> Iterator[tuple[str, dict[str, int], dict[str, int]]]:
-    """(chat, its counts in the one, in the other) of these chats; zeros where it is not."""
-    return ((chat, new.counts(chat), old.counts(chat)) for chat in chats)
-
-
-def changed_chats(new: Path, old: Path, new_files: Files, old_files: Files) -> list[str]:
-    """The chats, in order, that may not be the same in two releases: those of the parts that only one of them has."""
-    differing = set[str]()
-    for release, files, others in ((new, new_files, old_files), (old, old_files, new_files)):
-        known = {file["sha256"] for file in others.values()}
-        names = [name for name, file in files.items() if name.startswith(f"{CHATS}/") and file["sha256"] not in known]
-        for name in names:
-            differing.update(chats_in(release / name))
-    return sorted(differing)
-
-
-def _aged(rows: Iterable[tuple[Any, ...]], age: int) -> Iterator[tuple[str, int, tuple[Any, ...]]]:
-    """Rows that sort by chat, and for one chat the newest part's first."""
-    return ((row[0], age, row) for row in rows)
-
-
-def _row(found: tuple[Any, ...], summary: str | None = None, centre: bytes | None = None) -> ChatRow:
-    chat_id, made_from, *counts = found
-    return ChatRow(chat_id, made_from, dict(zip(COUNTED, counts, strict=True)), summary, centre)
-
-
-def _details(part: sqlite3.Connection, chat_id: str) -> tuple[str | None, bytes | None]:
-    """A chat's summary, and its centre."""
-    text = part.execute("SELECT text FROM summaries WHERE chat_id = ?", (chat_id,)).fetchone()
-    centre = part.execute("SELECT vector FROM centres WHERE chat_id = ?", (chat_id,)).fetchone()
-    return (text[0] if text else None), (centre[0] if centre else None)
+def _row(found: tuple[Any, ...]) -> ChatRow:
+    chat_id, made_from, *values = found
+    return ChatRow(chat_id, made_from, dict(zip(COUNTED, values, strict=False)), *values[len(COUNTED) :])

@@ -3,7 +3,7 @@
     HMEM_MEMORY_DIR/
       current -> releases/<run>     the one commit point
       releases/<run>/manifest.json  what the release is made of, and every other file with size and sha256
-      releases/<run>/chats/<run>.sqlite       what it has of each chat, and its summary, in parts (chats.py)
+      releases/<run>/chats.sqlite             what it has of each chat, and its summary (chats.py)
       releases/<run>/lexical/<run>.sqlite     the texts and the keyword index, in parts, each named after the night that wrote it
       releases/<run>/notes/, note_vectors/    the same for notes of turns, with NOTES_MODEL
       releases/<run>/vectors/<run>.sqlite     or chroma/, lancedb/, qdrant.json, redis.json
@@ -46,12 +46,12 @@ from shared.release.manifest_schema import (
 from shared.system.files import sha256_bytes, sha256_file, write_atomic
 
 #: Raise it when a release, or its manifest, is laid out in another way. A release of another format is not read: the night rebuilds it.
-FORMAT_VERSION = 9
+FORMAT_VERSION = 10
 CHECKSUM = "checksum"
 MANIFEST = "manifest.json"
 LEXICAL = "lexical"
 NOTES, NOTE_VECTORS = "notes", "note_vectors"
-CHATS = "chats"
+CHATS = "chats.sqlite"
 RELEASES = "releases"
 
 
@@ -78,7 +78,7 @@ class Manifest:
     timezone: Zone  # of the dates in indexed text and summaries
     indexes: list[IndexName]
     embedding: Embedding
-    chats: Count  # how many; what each of them has is in `chats/`
+    chats: Count  # how many; what each of them has is in `chats.sqlite`
     turns: Count  # to recall
     chunks: Count
     forgotten: Count  # turns that a tombstone covers

@@ -20,7 +20,17 @@ from shared.config.settings import Settings
 from shared.errors import HmemError, ReleaseRefused, without_words
 from shared.ranking.tokeniser import Tokeniser
 from shared.release.chats import ChatTable
-from shared.release.manifest import CHATS, LEXICAL, NOTE_VECTORS, NOTES, REPAIR, Manifest, prove_folder, read_manifest
+from shared.release.manifest import (
+    CHATS,
+    LEXICAL,
+    NOTE_VECTORS,
+    NOTES,
+    REPAIR,
+    Manifest,
+    prove_file,
+    prove_folder,
+    read_manifest,
+)
 from shared.release.retention import reading
 from shared.search.lexical import LexicalIndex
 from shared.search.lookup import Sources, look_up
@@ -117,7 +127,7 @@ class OpenRelease:
                     one.close()
 
     def summary(self, chat_id: str) -> str | None:
-        """The chat's summary, if it has one; ReleaseRefused if the files of `chats/` were modified."""
+        """The chat's summary, if it has one; ReleaseRefused if `chats.sqlite` was modified."""
         with self._reading(CHATS):
             return chats.summary(chat_id) if (chats := self._open_chats()) else None
 
@@ -138,7 +148,7 @@ class OpenRelease:
             return None
 
     def chats(self) -> dict[str, int]:
-        """Every chat that has something to recall → its turns there. ReleaseRefused if the files of `chats/` were modified."""
+        """Every chat that has something to recall → its turns there. ReleaseRefused if `chats.sqlite` was modified."""
         with self._reading(CHATS):
             rows = ((row.chat_id, row.counts) for row in self._open_chats() or ())
             return {chat_id: counts["with_chunks"] or 0 for chat_id, counts in rows if counts["chunks"]}
@@ -149,14 +159,14 @@ class OpenRelease:
             return self._texts().times(chat_id)
 
     def _open_chats(self) -> ChatTable | None:
-        """Open once; None for a release without any chat. ReleaseRefused, again each time, if the files were modified."""
+        """Open once; None for a release without any chat. ReleaseRefused, again each time, if the file was modified."""
         with self._opening:
             if self._chats_missing:
                 raise self._chats_missing
-            if self._chats is None and any(name.startswith(f"{CHATS}/") for name in self.manifest.files):
+            if self._chats is None and CHATS in self.manifest.files:
                 try:
                     with self._reading(CHATS):
-                        prove_folder(self.path, self.manifest, CHATS)
+                        prove_file(self.path, self.manifest, CHATS)
                         self._chats = ChatTable.of(self.path)
                 except ReleaseRefused as error:
                     self._chats_missing = error

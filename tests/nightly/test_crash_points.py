@@ -57,7 +57,6 @@ INSIDE = {
     ),
     "embed": ("embed:batch-cached",),
     "build": ("build:lexical-built", "build:closed"),
-    "summarise": ("summarise:part-written",),
     "publish": (
         "publish:taken-over", "publish:named", "publish:brought", "publish:switched", "publish:kept-written",
         "publish:index-kept",

@@ -138,7 +138,7 @@ def test_a_turn_that_is_hidden_leaves_nothing_in_what_is_kept(light: World) -> N
 
 
 HARM: dict[str, Callable[[Path], object]] = {
-    "the chats are damaged": lambda kept: damage(kept / CHATS / "1.sqlite"),
+    "the chats are damaged": lambda kept: damage(kept / CHATS),
     "a part is gone": lambda kept: (kept / "lexical" / "2.sqlite").unlink(),
 }
 

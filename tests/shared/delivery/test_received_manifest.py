@@ -19,7 +19,7 @@ from tests.support.world import World
 
 ODD_NAMES = [
     "notes.txt", "lexical/a\nb.sqlite", "lexical/../1.sqlite", "/nowhere/passwd", "", "vectors/1.sqlite",
-    "chroma/chroma.sqlite3", "lancedb/vectors.lance/data/../x", "manifest.json", f"lancedb/vectors.lance/{'data/' * 40}x", "chats/１.sqlite",
+    "chroma/chroma.sqlite3", "lancedb/vectors.lance/data/../x", "manifest.json", f"lancedb/vectors.lance/{'data/' * 40}x", "lexical/１.sqlite",
 ]  # fmt: skip
 
 

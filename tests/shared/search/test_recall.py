@@ -220,12 +220,12 @@ def test_a_day_that_is_named_from_now_outweighs_a_shared_word_and_its_own_name(l
 def test_what_is_not_as_it_was_built_is_not_served_and_the_rest_is(light: World, opened: Any) -> None:
     talk(light, a="the boiler broke", b="the engineer came to mend the boiler")
     release = light.memory_dir / "current"
-    with closing(sqlite3.connect(release / "chats" / "1.sqlite")) as connection, connection:
-        connection.execute("UPDATE summaries SET text = '- Zed: canary'")
+    with closing(sqlite3.connect(release / "chats.sqlite")) as connection, connection:
+        connection.execute("UPDATE chats SET summary = '- Zed: canary'")
     context = json.loads(light.command("hmem", "context", "9912", "boiler?", "--json").stdout)
     assert "canary" not in context["text"]
     assert [part["name"] for part in context["parts"]] == ["recalled"]
-    assert any(why.startswith("no summary: Release 1: chats/1.sqlite was changed") for why in context["degraded"])
+    assert any(why.startswith("no summary: Release 1: chats.sqlite was changed") for why in context["degraded"])
 
     with closing(sqlite3.connect(release / LEXICAL / "1.sqlite")) as connection, connection:
         connection.execute("UPDATE chunks SET text = 'canary'")

@@ -114,7 +114,7 @@ def make_release(
         assert checked.vectors == given.sizes()
     lexical.build(path / LEXICAL, run, _chunks(said))
     per_chat = {chat: len(chunks) for chat, chunks in said.items()}
-    sums = write_chats(path, run, per_chat)
+    sums = write_chats(path, per_chat)
     seal(path, Manifest(run, None, {}, 1, 1, "UTC", list(names), identity, **sums, tombstones={}))
     return path
 

@@ -1,4 +1,4 @@
-"""What the `chats/` of a release has of each chat, for tests that compare it or make a release by hand."""
+"""What the `chats.sqlite` of a release has of each chat, for tests that compare it or make a release by hand."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from shared.release.chats import COUNTED, ChatRow, ChatTable, PartWriter
+from shared.release import chats
+from shared.release.chats import COUNTED, ChatRow, ChatTable
 from shared.release.manifest import CHATS
-from shared.system.files import make_dir
 
 
 def counted(release: Path, name: str) -> dict[str, int]:
@@ -29,10 +29,12 @@ def summaries(release: Path) -> dict[str, str]:
         return dict(table.summaries())
 
 
-def write_chats(release: Path, run: int, chunks: Mapping[str, int]) -> dict[str, Any]:
-    """One part, of turns of one chunk each; what the manifest says of all chats together."""
-    with PartWriter(make_dir(release / CHATS) / f"{run}.sqlite") as part:
-        for chat_id, count in chunks.items():
-            same = ("turns", "chunks", "archived", "with_chunks", "keywords", "vectors")
-            part.add(ChatRow(chat_id, "", dict.fromkeys(COUNTED, 0) | dict.fromkeys(same, count)))
+def write_chats(release: Path, chunks: Mapping[str, int]) -> dict[str, Any]:
+    """Turns of one chunk each; what the manifest says of all chats together."""
+    same = ("turns", "chunks", "archived", "with_chunks", "keywords", "vectors")
+    rows = [
+        ChatRow(chat_id, "", dict.fromkeys(COUNTED, 0) | dict.fromkeys(same, count))
+        for chat_id, count in chunks.items()
+    ]
+    chats.write_chats(release / CHATS, rows)
     return {"chats": len(chunks), "turns": sum(chunks.values()), "chunks": sum(chunks.values()), "forgotten": 0}
