@@ -94,7 +94,7 @@ class ChatReader:
     def read(self, place: Place, chat_id: str) -> Turn:
         """The turn of this chat that is there; ArchiveDamaged if none is."""
         with self.proving():
-            line = self._line(place)
+            line = self.line(place)
         return self._trusted(line, chat_id)
 
     def _trusted(self, line: StoredLine, chat_id: str) -> Turn:
@@ -111,9 +111,10 @@ class ChatReader:
             raise
 
     def _lines(self, chat_id: str) -> Iterator[StoredLine]:
-        return map(self._line, self._catalog.places_of(chat_id))
+        return map(self.line, self._catalog.places_of(chat_id))
 
-    def _line(self, place: Place) -> StoredLine:
+    def line(self, place: Place) -> StoredLine:
+        """Unparsed; ArchiveDamaged if it cannot be read."""
         name, start, length, sha256 = place
         try:
             return StoredLine(name, start, sha256, os.pread(self._file(name), length, start))

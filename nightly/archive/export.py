@@ -1,51 +1,45 @@
 """Export of the whole archive, per chat: as JSONL that can be imported again (`hmem-night backfill jsonl`), and as Markdown to read.
 
     <folder>/README.txt, index.json
-    <folder>/<name of the chat>/turns.jsonl         every version of every turn: in order of time, versions in order of the runs
-    <folder>/<name of the chat>/conversation.md     the last version of each
+    <folder>/<name of the chat>/turns.jsonl         the last version of each turn, in order of time, byte for byte
+    <folder>/<name of the chat>/conversation.md     the same to read
     <folder>/<name of the chat>/media/, media.jsonl files that are kept, and whose they are: only where there are any
 
-No chat's folder begins with `_` (shared.system.files.safe_name). Turns that a tombstone covers are left out. What is no turn is in a copy
-of the archive alone.
+Turns that a tombstone covers are left out. What is no turn, and earlier versions, are in a copy of the archive alone.
 
-The archive is read line by line, twice: for a catalog of it in a temporary folder, and to write each record to a work file; then each chat is
-sorted. Memory holds the positions of one chat's turns. No lock is taken: a night replaces whole files; that is detected, and the export
-restarts.
+A catalog of the archive in a temporary folder says where the turns are; memory holds the positions of one chat's. No lock is taken: a night replaces
+whole files; that is detected, and the export restarts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from sqlite3 import Connection
 from typing import IO, Any
 
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from nightly.archive.catalog import Catalog, recomputed, stat_of
+from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.media.export import MediaExport
-from nightly.archive.segments import RawRecord, Segment, parse_turn, turn_of
+from nightly.archive.segments import RawRecord, turn_of
+from nightly.archive.tables import Place
 from nightly.night.progress import Reporter
-from nightly.night.scratch import scratch_database
 from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, InvalidInput, NightRunning
 from shared.system.archive_folder import archive_files
 from shared.system.export_folder import README, bare_line, export_folder, private_file
-from shared.system.files import make_dir, remove_tree, safe_name
+from shared.system.files import safe_name
 from shared.text.format import time_text
 from shared.turns.conversation import conversation
-from shared.turns.records import RecordRefused, Turn, time_order
+from shared.turns.records import Turn, time_order
 from shared.turns.speakers import Speaker, namesakes
 
-FORMAT = 1
-#: Folder of the work file.
-WORK = "_work"
-_SCHEMA = "CREATE TABLE lines (chat_id TEXT, line BLOB); CREATE INDEX lines_by_chat ON lines (chat_id)"
-REWRITTEN = "A night rewrote the archive during the export. Nothing was written; try again when the night has ended."
+FORMAT = 2
 
 _TEMPLATES = Environment(
     loader=PackageLoader("nightly.archive", "."),
@@ -80,36 +74,28 @@ class Chat:
 
     folder: str
     turns: int = 0
-    versions: int = 0
     files: int = 0
     forgotten: int = 0
     first: float | None = None
     last: float | None = None
 
-    def took(self, turn: Turn, versions: int) -> None:
-        self.turns, self.versions = self.turns + 1, self.versions + versions
-        self.first = turn.timestamp if self.first is None else self.first
-        self.last = turn.timestamp
 
-
-def export_archive(
-    settings: Settings, out: Path, wanted: ExportScope, report: Reporter, *, force: bool = False
-) -> dict[str, Any]:
+def export_archive(settings: Settings, out: Path, wanted: ExportScope, report: Reporter) -> dict[str, Any]:
     """Write the export; returns the contents of index.json. If the archive changes meanwhile, it is read once more."""
     try:
-        return _export(settings, out, wanted, report, force=force)
+        return _export(settings, out, wanted, report)
     except (ArchiveDamaged, NightRunning):  # a segment that a night has just replaced is missing or different
-        return _export(settings, out, wanted, report, force=force)
+        return _export(settings, out, wanted, report)
 
 
-def _export(settings: Settings, out: Path, wanted: ExportScope, report: Reporter, *, force: bool) -> dict[str, Any]:
+def _export(settings: Settings, out: Path, wanted: ExportScope, report: Reporter) -> dict[str, Any]:
     directory = settings.hmem_night_dir / "archive"
     if not archive_files(directory):
         raise InvalidInput(
             f"There is no archive in {directory} yet, so there is nothing to export. Run hmem-night run once, or set HMEM_NIGHT_DIR."
         )
     with recomputed(settings, report) as catalog:
-        return _Export(settings, wanted, report, catalog).write(out, force=force)
+        return _Export(settings, wanted, report, catalog).write(out)
 
 
 class _Export:
@@ -117,22 +103,19 @@ class _Export:
 
     def __init__(self, settings: Settings, wanted: ExportScope, report: Reporter, catalog: Catalog) -> None:
         self._directory, self._zone = settings.hmem_night_dir / "archive", settings.timezone
-        self._wanted, self._report = wanted, report
-        self._files = list(catalog.segments)
-        #: Made from the same segments.
-        self._catalog = catalog
+        self._wanted, self._report, self._catalog = wanted, report, catalog
 
-    def write(self, out: Path, *, force: bool) -> dict[str, Any]:
-        with export_folder(out, force=force) as folder:
-            segments = self._catalog.segments
-            with closing(scratch_database(make_dir(folder / WORK) / "lines.sqlite", _SCHEMA)) as lines:
-                self._put_down(lines)
-                if not self._is_as_it_was():
-                    raise NightRunning(REWRITTEN)
-                chats = self._write_chats(folder, lines)
+    def write(self, out: Path) -> dict[str, Any]:
+        with export_folder(out) as folder, ChatReader(self._catalog, self._directory) as reader:
+            wanted = list(filter(self._wanted.has, self._catalog.digests()))
+            tracked = self._report.track(wanted, len(wanted), "writing chats")
+            chats = {chat_id: self._write_chat(chat_id, reader, folder) for chat_id in tracked}
+            if not self._is_as_it_was():
+                raise NightRunning(
+                    "A night rewrote the archive during the export. Nothing was written; try again when the night has ended."
+                )
             self._refuse_unknown(chats)
-            remove_tree(folder / WORK)
-            index = self._index(chats, segments)
+            index = self._index(chats, self._catalog.segments)
             with private_file(folder / "index.json") as handle:
                 handle.write(orjson.dumps(index, option=orjson.OPT_INDENT_2) + b"\n")
             with private_file(folder / README) as handle:
@@ -149,69 +132,36 @@ class _Export:
         except FileNotFoundError:
             return False
 
-    # Reading: records go to a work file, in the order of the runs.
-
-    def _put_down(self, lines: Connection) -> None:
-        for name in self._report.track(self._files, len(self._files), "reading the archive"):
-            segment = Segment(self._directory / name)
-            if segment.sha256 != self._catalog.segments[name]:
-                raise NightRunning(REWRITTEN)
-            for line in segment:
-                if line["kind"] in ("turn", "quarantine"):
-                    self._take(RawRecord.from_json(line), lines)
-
-    def _take(self, raw: RawRecord, lines: Connection) -> None:
-        try:  # whatever kind the line claims to be: a build reads it the same way
-            turn = parse_turn(raw, self._catalog)
-        except RecordRefused:
-            return
-        if self._wanted.has(turn.chat_id):
-            line = orjson.dumps({"kind": "turn", **raw.to_json()})
-            lines.execute("INSERT INTO lines VALUES (?,?)", (turn.chat_id, line))
-
-    # Writing: each chat in order of time.
-
-    def _write_chats(self, folder: Path, lines: Connection) -> dict[str, Chat]:
-        chats = [chat_id for (chat_id,) in lines.execute("SELECT DISTINCT chat_id FROM lines ORDER BY chat_id")]
-        tracked = self._report.track(chats, len(chats), "writing chats")
-        return {chat_id: self._write_chat(chat_id, lines, folder) for chat_id in tracked}
-
-    def _write_chat(self, chat_id: str, lines: Connection, folder: Path) -> Chat:
+    def _write_chat(self, chat_id: str, reader: ChatReader, folder: Path) -> Chat:
         chat = Chat(safe_name(chat_id))
-        places, speakers = self._places(lines, chat_id, chat)
+        places, speakers = self._places(chat_id, reader, chat)
         if not places:
             return chat
         with ExitStack() as stack:
             written = stack.enter_context(private_file(folder / chat.folder / "turns.jsonl"))
             document = stack.enter_context(private_file(folder / chat.folder / "conversation.md"))
             media = MediaExport(self._directory, folder / chat.folder, self._zone)
-            turns, marks = media.passing(_write_turns(places, lines, written, chat)), namesakes(speakers)
+            turns, marks = media.passing(_write_turns(places, reader, written)), namesakes(speakers)
             for piece in conversation(chat_id, turns, self._zone, marks, media.names):
                 document.write(piece.encode())
             chat.files = media.finish(self._report)
         return chat
 
-    def _places(self, lines: Connection, chat_id: str, chat: Chat) -> tuple[list[list[int]], set[Speaker]]:
-        """The lines with the wanted versions of each turn, in order of time, and the speakers.
-
-        A turn whose last version is forgotten is forgotten.
-        """
-        found: dict[str, tuple[Turn, bool, list[int]]] = {}
-        tombstones = self._catalog.tombstones_of(chat_id)
-        for at, line in lines.execute("SELECT rowid, line FROM lines WHERE chat_id = ? ORDER BY rowid", (chat_id,)):
-            turn = turn_of(_raw(line))
-            covered = any(tombstone.covers(turn) for tombstone in tombstones)
-            earlier = found[turn.turn_id][2] if turn.turn_id in found else []
-            found[turn.turn_id] = (replace(turn, content="", extra={}), covered, earlier + ([] if covered else [at]))
-        chat.forgotten = sum(covered for _, covered, _ in found.values())
-        has_version = self._catalog.has_version  # not a turn whose last version was erased
-        wanted = [
-            one
-            for one in found.values()
-            if not one[1] and has_version(one[0].turn_id) and self._wanted.in_time(one[0].timestamp)
-        ]
-        wanted.sort(key=lambda one: time_order(one[0]))
-        return [places for _, _, places in wanted], {turn.person for turn, _, _ in wanted}
+    def _places(self, chat_id: str, reader: ChatReader, chat: Chat) -> tuple[list[Place], set[Speaker]]:
+        """Where the wanted turns are, in order of time, and who speaks."""
+        tombstones, speakers, found = self._catalog.tombstones_of(chat_id), set[Speaker](), list[Any]()
+        for place in self._catalog.places_of(chat_id):
+            turn = reader.read(place, chat_id)
+            if any(one.covers(turn) for one in tombstones):
+                chat.forgotten += 1
+            elif self._wanted.in_time(turn.timestamp):
+                found.append((time_order(turn), place))
+                speakers.add(turn.person)
+        found.sort()
+        chat.turns = len(found)
+        if found:
+            chat.first, chat.last = found[0][0][0], found[-1][0][0]
+        return [place for _, place in found], speakers
 
     def _refuse_unknown(self, chats: dict[str, Chat]) -> None:
         """InvalidInput if the archive knows none of the named chats; a chat with only tombstones is known."""
@@ -227,10 +177,7 @@ class _Export:
 
     def _index(self, chats: dict[str, Chat], segments: dict[str, str]) -> dict[str, Any]:
         with_turns = [chat for chat in chats.values() if chat.turns]
-        totals = {
-            name: sum(getattr(chat, name) for chat in chats.values())
-            for name in ("turns", "versions", "files", "forgotten")
-        }
+        totals = {name: sum(getattr(chat, name) for chat in chats.values()) for name in ("turns", "files", "forgotten")}
         asked = {"chats": sorted(self._wanted.chats), "since": self._wanted.since, "until": self._wanted.until}
         return {
             "format": FORMAT,
@@ -253,17 +200,9 @@ class _Export:
         )
 
 
-def _write_turns(places: list[list[int]], lines: Connection, written: IO[bytes], chat: Chat) -> Iterator[Turn]:
-    """Write every version to turns.jsonl; yields the last version of each turn."""
-    for versions in places:
-        for at in versions:
-            (line,) = lines.execute("SELECT line FROM lines WHERE rowid = ?", (at,)).fetchone()
-            raw = _raw(line)
-            written.write((bare_line(raw.key, raw.value) or line) + b"\n")
-        turn = turn_of(raw)
-        chat.took(turn, len(versions))
-        yield turn
-
-
-def _raw(line: bytes) -> RawRecord:
-    return RawRecord.from_json(orjson.loads(line))
+def _write_turns(places: Iterable[Place], reader: ChatReader, written: IO[bytes]) -> Iterator[Turn]:
+    """Write each to turns.jsonl as it passes."""
+    for place in places:
+        raw = RawRecord.from_json(orjson.loads(reader.line(place).content))
+        written.write((bare_line(raw.key, raw.value) or orjson.dumps({"kind": "turn", **raw.to_json()})) + b"\n")
+        yield turn_of(raw)

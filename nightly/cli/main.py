@@ -261,7 +261,6 @@ def export_archive(
     ] = None,
     since: When = None,
     until: When = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier export of this name.")] = False,
     json: Json = False,
 ) -> None:
     """Write the archive to files: per chat, JSONL that can be imported again and Markdown to read. Changes nothing in the archive."""
@@ -277,7 +276,7 @@ def export_archive(
         given_moment("--until", until, settings.timezone),
     )
     folder, report = out or default_folder(settings.timezone), Reporter(quiet=json or settings.log_json)
-    index = export.export_archive(settings, folder, wanted, report, force=force)
+    index = export.export_archive(settings, folder, wanted, report)
     if json:
         print_json({"out": str(folder.resolve()), **index})
         return

@@ -11,11 +11,9 @@ from typing import IO
 from zoneinfo import ZoneInfo
 
 from shared.errors import InvalidInput
-from shared.system.files import PrivateDir, commit_dir, make_dir, remove_tree
+from shared.system.files import PrivateDir, commit_dir, make_dir
 
 README = "README.txt"
-#: First line of every export's README.txt: what has it may be replaced.
-MARK = "Export of hcli-memory"
 
 
 def default_folder(zone: ZoneInfo, *names: str) -> Path:
@@ -24,46 +22,25 @@ def default_folder(zone: ZoneInfo, *names: str) -> Path:
 
 
 @contextmanager
-def export_folder(out: Path, *, force: bool = False) -> Iterator[Path]:
+def export_folder(out: Path) -> Iterator[Path]:
     """A private folder next to `out` to write to; it becomes `out` at the end, or is removed if the block raises.
 
-    InvalidInput if `out` exists and is not empty; with `force`, if it is not an export. Leftovers of a killed export to the same
-    place are removed.
+    InvalidInput if `out` exists and is not empty. Leftovers of a killed export to the same place are removed.
     """
     final = out.resolve()
-    _refuse_unless_free(final, force=force)
+    if final.exists() and not (final.is_dir() and not any(final.iterdir())):
+        raise InvalidInput(
+            f"{final} exists and is not an empty directory, so nothing was written. Name another with --out."
+        )
     beside = make_dir(final.parent) / f".{final.name}.tmp"
     work = PrivateDir(beside)
     try:
         yield work.path
-        if force and final.exists():
-            final.rename(beside / "replaced")
         commit_dir(work.path, final)
-        remove_tree(beside / "replaced")
     finally:
         work.remove()
         with suppress(OSError):  # another export to the same place is at work
             beside.rmdir()
-
-
-def _refuse_unless_free(final: Path, *, force: bool) -> None:
-    if final.is_dir():
-        if not any(final.iterdir()) or (force and _is_export(final)):
-            return
-        advice = "It is not an export, so --force does not replace it either. Name another" if force else "Name another"
-    elif not final.exists():
-        return
-    else:
-        advice = "It is not a directory. Name another"
-    raise InvalidInput(f"{final} exists and is not empty, so nothing was written. {advice} with --out.")
-
-
-def _is_export(folder: Path) -> bool:
-    try:
-        with (folder / README).open("rb") as handle:
-            return handle.readline().rstrip() == MARK.encode()
-    except OSError:
-        return False
 
 
 def private_file(path: Path) -> IO[bytes]:

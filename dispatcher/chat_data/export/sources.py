@@ -123,7 +123,7 @@ def _archive_is_here(settings: Settings, found: Gathered) -> bool:
 
 
 def _from_archive(settings: Settings, found: Gathered, work: Path, archived: dict[str, list[ExportedTurn]]) -> bool:
-    """Every version of every turn, read by the night's command, because the day host does not know the archive's format."""
+    """Every turn, read by the night's command, because the day host does not know the archive's format."""
     out = work / ARCHIVE
     command = ("export-archive", f"--chat={found.chat_id}", "--out", str(out), "--json")
     try:

@@ -21,10 +21,10 @@ from tests.support.samples import ODD_CHATS
 from tests.support.world import World
 
 
-def export(world: World, out: str = "out", *, force: bool = False, **wanted: Any) -> Path:
+def export(world: World, out: str = "out", **wanted: Any) -> Path:
     """The export in this process; where it lies."""
     folder = world.root / out
-    export_archive(world.settings(), folder, ExportScope(**wanted), Reporter(quiet=True), force=force)
+    export_archive(world.settings(), folder, ExportScope(**wanted), Reporter(quiet=True))
     return folder
 
 
@@ -106,9 +106,9 @@ def test_the_values_stand_as_they_were_where_they_can(light: World) -> None:
         record = wrapped[f"hcli:memory:{name}:user"]
         assert (record["kind"], record["value"].encode()) == ("turn", values[name])
         assert RawRecord.from_json(record).sha256 == record["sha256"]
-    versions = [record["content"] for record in records if record.get("task_id") == "many" and record["role"] == "user"]
-    assert versions == ["v1", "v2 replaces it"], "in the order of the runs, though v2 bears the earlier time"
-    assert records[1]["content"] == "v2 replaces it", "where its last version belongs"
+    said = [record["content"] for record in records if record.get("task_id") == "many" and record["role"] == "user"]
+    assert said == ["v2 replaces it"], "the version of the highest run, though it bears the earlier time"
+    assert records[0]["content"] == "v2 replaces it", "where its last version belongs"
     assert b"walrus" not in b"".join(lines)
 
 
@@ -186,11 +186,11 @@ def test_a_segment_that_is_replaced_meanwhile(light: World) -> None:
         copy.replace(segment)
 
     folder = light.root / "out"
-    export_archive(light.settings(), folder, ExportScope(), Interrupted("reading the archive", replace))
+    export_archive(light.settings(), folder, ExportScope(), Interrupted("writing chats", replace))
     assert len(turns(folder)) == 1, "read once more"
     with pytest.raises(NightRunning, match="rewrote the archive"):
         export_archive(
-            light.settings(), light.root / "again", ExportScope(), Interrupted("reading the archive", replace, times=2)
+            light.settings(), light.root / "again", ExportScope(), Interrupted("writing chats", replace, times=2)
         )
     assert not (light.root / "again").exists()
 
@@ -204,9 +204,9 @@ def test_the_command(light: World) -> None:
     done = light.command("hmem-night", "export-archive", "--out", out)
     assert done.stdout == f"1 turns of 1 chats are in {out}; 1 forgotten turns were left out.\n"
     told = json.loads(
-        light.command("hmem-night", "export-archive", "--out", out, "--force", "--json", "--chat", "-100").stdout
+        light.command("hmem-night", "export-archive", "--out", f"{out}-2", "--json", "--chat", "-100").stdout
     )
-    assert (told["out"], told["counts"]["turns"], told["tombstones"][0]["tombstone_id"]) == (out, 1, "stone")
+    assert (told["out"], told["counts"]["turns"], told["tombstones"][0]["tombstone_id"]) == (f"{out}-2", 1, "stone")
     for wrong, code in ((("--since", "yesterday"), 24), (("--chat", "0"), 24), ((), 24)):
         assert light.command("hmem-night", "export-archive", "--out", out, *wrong, check=False).returncode == code
 
