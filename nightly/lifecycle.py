@@ -7,7 +7,6 @@ from pathlib import Path
 
 import orjson
 
-from nightly.archive.catalog import LEFT
 from nightly.archive.erasing import DONE as ERASED
 from nightly.archive.media.places import clear_arriving
 from nightly.archive.segments import segment_runs
@@ -22,7 +21,7 @@ from shared.vectors.on_server import SERVERS_FILE
 #: tries every two seconds.
 MOST_AHEAD = 100_000
 #: Files in HMEM_NIGHT_DIR that only a night writes.
-OWN_FILES = (LEFT, ERASED, SERVERS_FILE)
+OWN_FILES = (ERASED, SERVERS_FILE)
 
 
 def tidy(settings: Settings) -> None:

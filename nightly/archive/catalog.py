@@ -3,26 +3,22 @@
     HMEM_NIGHT_DIR/catalog.sqlite    each segment with its size, times and hash; record -> segment; the last version of each turn and where it
                                      stands; keys of model-written texts; what was erased; tombstones; for each chat its number of turns and a
                                      digest of them. No words.
-    HMEM_NIGHT_DIR/catalog.json      how a night left that file: its size and times
 
 It follows from the segments and may be deleted at any time. A file whose size and times are as recorded counts as unchanged. What shows nothing
 of a failing disk is found otherwise: the turns of a chat are compared with the chat's digest when they are read, each line with the hash of its
 record; and each segment is hashed again every seventh night.
-`catalog.json` is removed before the catalog is changed, so that a crash leaves none: then, and where something does not follow from the segments
-as they are now, the catalog is made anew. Nothing is deleted because of what it says: flush reads the segments themselves.
+Where something does not follow from the segments as they are now, the catalog is made anew; what a killed night has changed, SQLite undoes. Nothing
+is deleted because of what it says: flush reads the segments themselves.
 """
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
-
-import orjson
 
 from nightly.archive.segments import RawRecord, Segment, event_of, is_texts, readable_turn
 from nightly.archive.tables import LAYOUT, SCHEMA, Outdated, Place, SegmentRows, Stat, Tables
@@ -33,9 +29,8 @@ from shared.errors import StorageError, without_words
 from shared.release.integrity import is_due
 from shared.system.archive_folder import archive_files
 from shared.system.faults import crash_point
-from shared.system.files import fsync_dir, write_atomic
 
-CATALOG, LEFT = "catalog.sqlite", "catalog.json"
+CATALOG = "catalog.sqlite"
 
 
 @contextmanager
@@ -63,21 +58,6 @@ def recomputed(settings: Settings, report: Reporter) -> Iterator[Catalog]:
     ):
         made.refresh()
         yield made
-
-
-def is_as_it_was(path: Path) -> bool:
-    """Whether a catalog is as a night left it, by size and times."""
-    try:
-        return bool(orjson.loads(path.with_name(LEFT).read_bytes()) == [*stat_of(path)])
-    except (OSError, ValueError):
-        return False
-
-
-def record_as_left(path: Path) -> None:
-    """Write down how the catalog is now."""
-    with path.open("rb") as handle:
-        os.fsync(handle.fileno())
-    write_atomic(path.with_name(LEFT), orjson.dumps(stat_of(path)))
 
 
 def archived_turns(
@@ -115,14 +95,15 @@ class Catalog(Tables):
         """`folder`: where its files are, if not in `night_dir` (one that is made to be compared, or to write nothing there)."""
         self._directory, self._say = night_dir / "archive", say
         self.path = (folder or night_dir) / CATALOG
-        self.connection = self._opened()
+        self.connection = sqlite3.connect(self.path, isolation_level=None)
 
     def close(self) -> None:
         self.connection.close()
 
     def distrust(self) -> None:
         """Have the next night make it anew, because it does not say what a segment says, or the segment is damaged: making it anew tells."""
-        self.path.with_name(LEFT).unlink(missing_ok=True)
+        for name in (CATALOG, f"{CATALOG}-journal"):
+            self.path.with_name(name).unlink(missing_ok=True)
 
     def places_of(self, chat_id: str) -> Iterator[Place]:
         """Where the last version of each turn of a chat is, in the order of the segments; StorageError if they are not those of its digest."""
@@ -149,32 +130,16 @@ class Catalog(Tables):
                 f"The catalog {self.path} cannot be written ({without_words(error)}). Make room or check the disk, then run the night again."
             ) from error
 
-    def _opened(self) -> sqlite3.Connection:
-        """The catalog if it is one that a night left, or an empty one."""
-        if self.path.exists() and not is_as_it_was(self.path):
-            self._say("  The archive's catalog was changed or is incomplete. It is made anew from the segments.")
-            self._drop()
-        return sqlite3.connect(self.path, isolation_level=None)
-
-    def _drop(self) -> None:
-        for name in (LEFT, CATALOG):
-            self.path.with_name(name).unlink(missing_ok=True)
-
     def _make_anew(self, why: str, before: int | None) -> None:
         self._say(f"  The archive's catalog is made anew from the segments: {why}.")
         self.connection.close()
-        self._drop()
-        self.connection = self._opened()
+        self.distrust()
+        self.connection = sqlite3.connect(self.path, isolation_level=None)
         self._update(before, None)
 
     def _update(self, before: int | None, scrub: int | None) -> None:
         """Make the tables follow from the segments. Outdated where that takes a new catalog."""
-        for pragma in (
-            "cache_size = -65536",
-            "journal_mode = OFF",
-            "synchronous = OFF",
-        ):  # what a crash leaves has no catalog.json
-            self.connection.execute(f"PRAGMA {pragma}")
+        self.connection.execute("PRAGMA cache_size = -65536")
         (layout,) = self.connection.execute("PRAGMA user_version").fetchone()
         if layout not in (0, LAYOUT):
             raise Outdated("another version of the program wrote it")
@@ -185,15 +150,12 @@ class Catalog(Tables):
         again |= {name for name in known if scrub is not None and is_due(name, scrub)}
         if not (layout == 0 or new or again):
             return
-        self.path.with_name(LEFT).unlink(missing_ok=True)
-        fsync_dir(self.path.parent)
         self.connection.execute("BEGIN IMMEDIATE")
         if layout == 0:
             self._create()
         self._follow(new, again)
-        self.connection.execute("COMMIT")
         crash_point("catalog:changed")
-        record_as_left(self.path)
+        self.connection.execute("COMMIT")
 
     def _create(self) -> None:
         for statement in filter(str.strip, SCHEMA.split(";")):

@@ -130,7 +130,7 @@ def test_a_kill_in_the_middle_of_a_file_leaves_nothing_behind(light: World) -> N
         light.night_dir / "nights" / "1" / ".done.json.0123abcd.tmp",
         light.night_dir / "archive" / ".seg-1.jsonl.0123abcd.tmp",
         light.memory_dir / ".pinned.0123abcd.tmp",
-        *(light.night_dir / f".{name}.0123abcd.tmp" for name in ("catalog.json", "erased.json", "servers.json")),
+        *(light.night_dir / f".{name}.0123abcd.tmp" for name in ("erased.json", "servers.json")),
     ]
     others = light.night_dir / ".owner.pub.0123abcd.tmp"
     for half in (*halves, others):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from nightly.archive.catalog import CATALOG, LEFT, Catalog, record_as_left
+from nightly.archive.catalog import CATALOG, Catalog
 from nightly.archive.segments import RawRecord, write_segment
 from nightly.steps import chunk
 from shared.errors import ArchiveDamaged
@@ -71,16 +72,16 @@ def test_it_says_what_the_segments_say(light: World) -> None:
 
 
 def _edit(folder: Path, *statements: str) -> None:
-    """Change the catalog so that neither size nor times show it."""
+    """Change the catalog."""
     with closing(sqlite3.connect(folder / CATALOG)) as connection, connection:
         for statement in statements:
             connection.execute(statement)
-    record_as_left(folder / CATALOG)
 
 
 HARM: dict[str, Callable[[Path], object]] = {
-    "changed": lambda folder: damage(folder / CATALOG),
-    "without its record": lambda folder: (folder / LEFT).unlink(),
+    "damaged": lambda folder: (folder / CATALOG).write_bytes(b"\xff" * (folder / CATALOG).stat().st_size),
+    "cut short": lambda folder: os.truncate(folder / CATALOG, 8192),
+    "deleted": lambda folder: (folder / CATALOG).unlink(),
     "of another program": lambda folder: _edit(folder, "PRAGMA user_version = 99"),
 }
 

@@ -262,7 +262,7 @@ def test_an_import_is_held_neither_by_who_stages_it_nor_by_who_judges_it(tmp_pat
     finally:
         tracemalloc.stop()
     assert peak < staging.path.stat().st_size / 4
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["archive", "catalog.json", "catalog.sqlite", "imports"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["archive", "catalog.sqlite", "imports"]
 
 
 def test_facts_are_handed_over_in_few_calls(light: World) -> None:

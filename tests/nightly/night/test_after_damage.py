@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from nightly.archive.catalog import record_as_left
 from nightly.steps import flush
 from shared.errors import HmemError, ReleaseRefused, StorageError
 from shared.release import parts, retention
@@ -182,7 +181,6 @@ def test_a_damaged_catalog_does_not_stop_nights_without_news(light: World) -> No
         file.write(b"\xff" * size)
     assert catalog.read_bytes() != content
     os.utime(catalog, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    record_as_left(catalog)
     with suppress(StorageError):
         light.night()
     light.night()
