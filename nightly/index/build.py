@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nightly.index.chunk_file import ChunkFolder, parse_lines
+from nightly.index.chunk_file import ChunkFolder
 from nightly.index.part_rows import PartRows, VectorRows, WordRows, own_words
 from nightly.index.previous import Last, Plan, Sums, hash_files, refuse_another_start
 from nightly.index.recipe import comparable
@@ -75,21 +74,11 @@ class Build:
         made_with = {"chunker": CHUNKER_VERSION, "words": lexical.version(), "timezone": settings.chat_timezone}
         rows = WordRows(folder, settings.timezone, indexed=indexed_text if place == LEXICAL else own_words)
         plan, written = self._last.plan(place, made_with, rows, self._tonight), Counter[str]()
-        if plan.earlier is None and not plan.merged and (parts := divided(folder)):
-            written.update({chat_id: len(rows) for chat_id, rows in folder.chats.items()})
-            make_dir(target)
-            for content in self._night.workers.map(write_part, writing(folder, parts), len(folder)):
-                lexical.add_part(target, self._night.run, content)
-            sizes = [sum(written[chat_id] for chat_id in part) for part in parts]
-        else:
-            lexical.build(
-                target, self._night.run, rows.rows(plan.held, plan.merged, plan.others, written), plan.earlier
-            )
-            sizes = [written.total()]
+        lexical.build(target, self._night.run, rows.rows(plan.held, plan.merged, plan.others, written), plan.earlier)
         found = Counter(lexical.check(target, written, plan.earlier))
         for name in plan.taken:
             found.update(lexical.count(target / name, folder.chats))
-        self._note_parts(place, made_with, rows, plan, sizes)
+        self._note_parts(place, made_with, rows, plan, written.total())
         if wrong := [chat for chat in folder.chats if found[chat] != rows.wanted(chat)]:
             raise LedgerMismatch(
                 f"{target} has {found[wrong[0]]} of {rows.wanted(wrong[0])} chunks of chat {wrong[0]}. "
@@ -124,7 +113,7 @@ class Build:
             counted.update(count_vectors(self._out / one.place / name, rows.chats))
         given = len(one.given) + sum(map(len, one.given.repeats.values()))
         wanted = VectorRows(rows, one.given.dimensions)
-        self._note_parts(one.place, self._made_with(), wanted, one.plan, [given])
+        self._note_parts(one.place, self._made_with(), wanted, one.plan, given)
         return Checked(counted, checked.unreached)
 
     def clear(self) -> None:
@@ -152,13 +141,11 @@ class Build:
         plan = self._last.plan(place, self._made_with(), wanted, self._tonight)
         return Index("sqlite", place, builder, wanted.corpus(plan.held, plan.merged, plan.others), plan)
 
-    def _note_parts(
-        self, place: str, made_with: dict[str, Any], rows: PartRows, plan: Plan, written: Sequence[int]
-    ) -> None:
-        """Record the parts of a place; LedgerMismatch unless they hold the rows of tonight's chats and of all others. `written`: the rows of each
-        new part; there is none if there are no rows."""
+    def _note_parts(self, place: str, made_with: dict[str, Any], rows: PartRows, plan: Plan, written: int) -> None:
+        """Record the parts of a place; LedgerMismatch unless they hold the rows of tonight's chats and of all others. `written`: the rows of the
+        new part, if there is one."""
         new = [path.name for path in part_files(self._out / place) if path.name not in plan.taken]
-        parts = plan.taken | {name: {"rows": count} for name, count in zip(new, written, strict=False)}
+        parts = plan.taken | {name: {"rows": written} for name in new}
         wanted = sum(map(rows.wanted, rows.tonight)) + self._carried[COUNTED_AS[place]]
         if (held := sum(part["rows"] for part in parts.values())) != wanted:
             raise LedgerMismatch(
@@ -183,31 +170,3 @@ def indexed(keywords: dict[str, int], rows: Rows | None, vectors: dict[str, int]
         }
         for chat, count in keywords.items()
     }
-
-
-# ── A large keyword index from nothing, as several parts that are written as tasks (nightly/night/workers.py): they follow from the chunks.
-# An index that is added to gets one part a night, as shared/release/parts.py merges them; of these four it is four of the seven that may be of
-# one level.
-
-#: Parts, and the numbers of chunks between which there are so many: SQLite makes a part of at most some 2 GB in memory.
-PARTS, LEAST_CHUNKS, MOST_CHUNKS = 4, 50_000, 4_000_000
-
-
-def divided(folder: ChunkFolder) -> list[list[str]]:
-    """The chats of each part; none if the index is written as one part."""
-    if not LEAST_CHUNKS < len(folder) <= MOST_CHUNKS:
-        return []
-    parts: list[list[str]] = [[] for _ in range(PARTS)]
-    for chat_id in sorted(folder.chats):
-        parts[int.from_bytes(hashlib.sha256(chat_id.encode()).digest()[:8]) % PARTS].append(chat_id)
-    return [part for part in parts if part]
-
-
-def writing(folder: ChunkFolder, parts: list[list[str]]) -> Iterator[list[bytes]]:
-    """A task a part: the lines of its chats."""
-    return ([folder.content(chat_id) for chat_id in part] for part in parts)
-
-
-def write_part(task: list[bytes]) -> bytes:
-    """The task itself."""
-    return lexical.part_content(row for content in task for row in parse_lines(content))

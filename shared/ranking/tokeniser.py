@@ -27,10 +27,9 @@ CREATE VIRTUAL TABLE terms USING fts5vocab(texts, row);
 class Tokeniser:
     """FTS5's tokens of texts. May be used from several threads; closed when nobody holds it any more."""
 
-    def __init__(self, *, on_disk: bool = True) -> None:
+    def __init__(self) -> None:
         # A nameless database lies in memory and moves to the disk if it grows large.
-        name = "" if on_disk else ":memory:"
-        self._connection = sqlite3.connect(name, check_same_thread=False, isolation_level=None)
+        self._connection = sqlite3.connect("", check_same_thread=False, isolation_level=None)
         self._connection.executescript(_TABLES)
         self._lock = threading.Lock()
         weakref.finalize(self, self._connection.close)

@@ -73,21 +73,14 @@ def build(place: Path, run: int, rows: Iterable[tuple[Chunk, str]], earlier: Ear
         path.unlink()
 
 
-def part_content(rows: Iterable[tuple[Chunk, str]]) -> bytes:
-    """The bytes of a part with these rows, as of `build`; made in memory, so that nothing of it is on a disk."""
-    with closing(sqlite3.connect(":memory:")) as connection:
-        _write_part(connection, rows, on_disk=False)
-        return connection.serialize()
-
-
-def _write_part(connection: sqlite3.Connection, rows: Iterable[tuple[Chunk, str]], *, on_disk: bool = True) -> int:
+def _write_part(connection: sqlite3.Connection, rows: Iterable[tuple[Chunk, str]]) -> int:
     """How many chunks the new file holds. One chat is in memory at a time."""
     from shared.search import chat_items  # late: numpy is slow to load
 
     number, chats = 0, set[str]()
     connection.execute("PRAGMA journal_mode=DELETE")
     connection.executescript(SCHEMA + chat_items.SCHEMA)
-    tokeniser = Tokeniser(on_disk=on_disk)
+    tokeniser = Tokeniser()
     for chat_id, group in itertools.groupby(rows, key=lambda row: row[0].chat_id):
         if chat_id in chats:
             raise ValueError(f"the chunks of chat {chat_id} do not follow each other")
@@ -104,11 +97,6 @@ def _write_part(connection: sqlite3.Connection, rows: Iterable[tuple[Chunk, str]
         chat_items.write_chat(connection, len(chats), entries, tokeniser)
     connection.commit()
     return number
-
-
-def add_part(place: Path, run: int, content: bytes) -> None:
-    """Add a part that `part_content` made."""
-    new_part(place, run).write_bytes(content)
 
 
 def count(path: Path, chats: Iterable[str]) -> Counter[str]:

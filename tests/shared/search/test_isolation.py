@@ -183,7 +183,7 @@ def test_without_its_keywords_the_summary_remains_and_then_nothing(world: World)
 
     current = current_release(world.memory_dir)
     assert current is not None
-    next((current / "chats").iterdir()).unlink()
+    (current / "chats.sqlite").unlink()
     release = OpenRelease(world.settings(), current)
     nothing = assembled(PromptRequest("9912", "When did the heron come?"), world.settings(), release)
     assert (nothing.text, names(nothing)) == ("", [])

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from nightly.backfill.rebuild import rebuild_archive
-from nightly.index import build
 from nightly.night import workers
 from nightly.night.progress import Reporter
 from nightly.steps import embed
@@ -21,7 +20,6 @@ def make_nights_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few texts count as many."""
     monkeypatch.setattr(workers, "FEWEST_FOR_PROCESSES", 1)
     monkeypatch.setattr(workers, "FEWEST_FOR_CLUSTER", 1)
-    monkeypatch.setattr(build, "LEAST_CHUNKS", 1)
     monkeypatch.setattr(workers, "TASK_BYTES", 500)
     monkeypatch.setattr(embed, "BATCH_TEXTS", 4)
 
