@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import structlog
@@ -162,8 +162,7 @@ def step_names() -> list[str]:
 
 def _run(night: Night) -> dict[str, Any]:
     """Run all steps that are not committed, in order."""
-    with closing(night.workers):
-        NightRun(night).run_all(STEPS)
+    NightRun(night).run_all(STEPS)
     summary = _summary(night) | _remove_outdated(night)
     night.finish(summary)
     if alarm := alarm_of(summary):
@@ -317,7 +316,6 @@ def _summary(night: Night) -> dict[str, Any]:
         "unproven": results["flush"]["unproven"],
         "mirror_failed": results["flush"].get("mirror_failed"),
         "restart_failed": results["restart"].get("failed"),
-        "workers": night.workers.complaints,
         "free_bytes": free_bytes(night.settings.hmem_night_dir),
     }
 

@@ -26,7 +26,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from nightly.archive.catalog import Catalog, recomputed, stat_of
 from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.media.export import MediaExport
-from nightly.archive.segments import RawRecord, turn_of
+from nightly.archive.segments import turn_of
 from nightly.archive.tables import Place
 from nightly.night.progress import Reporter
 from shared.config.settings import Settings
@@ -203,6 +203,6 @@ class _Export:
 def _write_turns(places: Iterable[Place], reader: ChatReader, written: IO[bytes]) -> Iterator[Turn]:
     """Write each to turns.jsonl as it passes."""
     for place in places:
-        raw = RawRecord.from_json(orjson.loads(reader.line(place).content))
+        raw = reader.raw(place)
         written.write((bare_line(raw.key, raw.value) or orjson.dumps({"kind": "turn", **raw.to_json()})) + b"\n")
         yield turn_of(raw)

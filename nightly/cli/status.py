@@ -158,7 +158,6 @@ def sentence(summary: Mapping[str, Any]) -> str:
         media_lines(summary.get("media", {})),
         _without_chunks(summary),
         _without_model(summary),
-        summary.get("workers", ()),
     )
     return text + "".join(f"\n  {line}" for line in lines)
 

@@ -22,7 +22,6 @@ from redis import Redis
 from nightly.night.lease import Lease
 from nightly.night.progress import Reporter
 from nightly.night.target import Target, open_target
-from nightly.night.workers import Workers
 from shared.config.settings import Settings
 from shared.system.faults import crash_point
 from shared.system.files import commit_dir, fresh_dir, remove_tree, write_atomic
@@ -41,7 +40,6 @@ class Night:
         self, settings: Settings, folder: Path, client: Redis, lease: Lease, reporter: Reporter, *, accept: bool = False
     ) -> None:
         self.settings, self.folder, self.redis, self.lease, self.report = settings, folder, client, lease, reporter
-        self.workers = Workers(settings.night_workers, reporter.say)  # whoever runs steps closes them
         self.accept = accept  # the owner accepts a release that finds far less than the current one
 
     @cached_property

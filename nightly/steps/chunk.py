@@ -11,19 +11,16 @@ again.
 
 from __future__ import annotations
 
-from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from nightly.archive.catalog import Catalog, open_catalog
-from nightly.archive.chat_chunks import ChatReader, cut_chats, cut_tasks, lines_of, recalled
+from nightly.archive.chat_chunks import ChatReader, lines_of
 from nightly.index.chunk_file import writing_chunks
 from nightly.index.previous import Last
 from nightly.index.recipe import IN_PARTS, recipe_of
 from nightly.night.folder import Night
 from nightly.night.ledger import Accounts, check_account, summed
-from shared.errors import StorageError
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
@@ -68,14 +65,11 @@ def _with_news(known: dict[str, str], digests: dict[str, str]) -> list[str]:
 def cut(night: Night, catalog: Catalog, chats: list[str], out: Path) -> tuple[Accounts, dict[str, dict[str, Any]]]:
     """Write the chunks of these chats; what became of the turns of each, and the turns that could not be cut."""
     accounts, set_aside = Accounts(), dict[str, dict[str, Any]]()
-    texts, zone = sum(map(catalog.turns_of, chats)), night.settings.timezone
-    with ChatReader(catalog, night.archive_dir) as reader, reader.proving(), writing_chunks(out) as writer:
-        here = partial(cut_chats, directory=night.archive_dir)
-        answers = night.workers.map(cut_chats, cut_tasks(reader, chats, zone), texts, here)
-        made = chain.from_iterable(answers)
-        for chat_id, one in zip(night.report.track(chats, len(chats), "chunk"), made, strict=True):
+    with ChatReader(catalog, night.archive_dir) as reader, writing_chunks(out) as writer:
+        for chat_id in night.report.track(chats, len(chats), "chunk"):
+            one = reader.cut(chat_id, night.settings.timezone)
             check_account(f"chat {chat_id}", one.account)
-            writer.add(chat_id, [one.lines])
+            writer.add(chat_id, one.lines)
             accounts[chat_id] = one.account
             set_aside |= {turn: {"chat_id": chat_id, "reason": reason} for turn, reason in one.set_aside.items()}
     return accounts, set_aside
@@ -84,6 +78,5 @@ def cut(night: Night, catalog: Catalog, chats: list[str], out: Path) -> tuple[Ac
 def _raise_again(night: Night, catalog: Catalog, chat_id: str) -> None:
     """The error of a turn that could not be cut, from where it is cut."""
     with ChatReader(catalog, night.archive_dir) as reader:
-        for turn in recalled(reader.stored(chat_id), night.archive_dir):
+        for turn in reader.recalled(chat_id):
             lines_of(turn, night.settings.timezone)
-    raise StorageError("No turn of tonight could be cut on the workers, though here they can. See the workers' log.")

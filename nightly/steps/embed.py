@@ -8,11 +8,10 @@ has them as the embedder made them.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
-from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,9 +21,8 @@ from nightly.index.chunk_file import ChunkFolder
 from nightly.index.recipe import comparable
 from nightly.index.rows import AT_ONCE, CENTRES, MappedRows, write_zeros
 from nightly.night.folder import CACHE, Night, damaged_removed
-from shared.config.settings import load_settings
 from shared.embedding.centring import centre_of, centred
-from shared.embedding.models import DocumentVectors, Embedder, EmbeddingIdentity
+from shared.embedding.models import DocumentVectors, Embedder
 from shared.embedding.open import open_embedder
 from shared.errors import EmbeddingError, StorageError
 from shared.system.faults import crash_point
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
     from nightly.index.vector_cache import VectorCache
     from shared.embedding.models import Vectors
 
-#: A task: the identity of a model, and what it is to embed.
-Texts = tuple[EmbeddingIdentity, list[str]]
 VECTORS, NOTE_VECTORS = "vectors.npy", "note_vectors.npy"
 #: Texts between two commits of the cache, unless the embedder takes more at once.
 BATCH_TEXTS = 256
@@ -91,10 +87,8 @@ def _embed_folder(
         vectors = write_zeros(out, len(folder), embedder.identity.dimensions)
         filler = _Filler(embedder, cache, vectors, len(folder) + carried)
         chats = night.report.track(folder, len(folder.chats), "embed")
-        tasks = filler.tasks((folder.chats[chat_id], _texts(chunks, kind)) for chat_id, chunks in chats)
-        here = partial(embed_texts, embedder)
-        for answer in night.workers.map(embed_on_worker, tasks, len(folder), here, cluster_only=True):
-            filler.add(answer)
+        for batch in filler.batches((folder.chats[chat_id], _texts(chunks, kind)) for chat_id, chunks in chats):
+            filler.add(batch, embedder.embed_documents(batch))
         return filler.counts()
     raise StorageError(
         f"{path} is damaged ({damage[0]}) and was removed. Run the night again: it embeds the texts again."
@@ -118,47 +112,25 @@ def _centre(folder: ChunkFolder, path: Path, centres: Mapping[str, Vectors] | No
     return found
 
 
-def embed_on_worker(task: Texts) -> DocumentVectors:
-    """The task, on a host with an embedder of its own settings: EmbeddingError if that is another model than the night's."""
-    embedder = _worker_embedder()
-    if embedder is None or embedder.identity != task[0]:
-        raise EmbeddingError("Set EMBEDDER and EMBED_MODEL as on the night host.")
-    return embed_texts(embedder, task)
-
-
-@lru_cache(1)
-def _worker_embedder() -> Embedder | None:
-    return open_embedder(load_settings())
-
-
-def embed_texts(embedder: Embedder, task: Texts) -> DocumentVectors:
-    """The task itself."""
-    return embedder.embed_documents(task[1])
-
-
 class _Filler:
-    """Fills in the rows of all texts, chat by chat: from the cache, else a batch at a time from the embedder.
-
-    Several batches may be with embedders; the answers come in the order of the tasks.
-    """
+    """Fills in the rows of all texts, chat by chat: from the cache, else a batch at a time from the embedder."""
 
     def __init__(self, embedder: Embedder, cache: VectorCache, vectors: MappedRows, total: int) -> None:
         self._embedder, self._cache, self._vectors, self._total = embedder, cache, vectors, total
         self._missing: dict[str, list[tuple[int, str]]] = {}  # text -> row and id of its chunks, until it is embedded
         self._batch: list[str] = []
-        self._sent = deque[list[str]]()
         self._refused: dict[str, str] = {}  # text -> reason
         self._reasons: dict[str, str] = {}  # chunk id -> reason
         self._embedded = self._cached = 0
 
-    def tasks(self, chats: Iterable[tuple[range, list[tuple[Chunk, str]]]]) -> Iterator[Texts]:
-        """Batches of the texts that the cache does not have; the rows of the others are filled in."""
+    def batches(self, chats: Iterable[tuple[range, list[tuple[Chunk, str]]]]) -> Iterator[list[str]]:
+        """The texts that the cache does not have; the rows of the others are filled in."""
         for rows, chunks in chats:
             yield from self._look_up(rows, chunks)
         if self._batch:
-            yield self._send()
+            yield self._batch
 
-    def _look_up(self, rows: range, chunks: list[tuple[Chunk, str]]) -> Iterator[Texts]:
+    def _look_up(self, rows: range, chunks: list[tuple[Chunk, str]]) -> Iterator[list[str]]:
         """The chunks of one chat."""
         known, vectors = set[str](), self._vectors.looking_at(len(rows))
         cached = self._cache.get_many([text for _, text in chunks])
@@ -174,17 +146,13 @@ class _Filler:
                 self._missing[text] = [(row, chunk.chunk_id)]
                 self._batch.append(text)
                 if len(self._batch) >= max(BATCH_TEXTS, self._embedder.texts_at_once):
-                    yield self._send()
+                    yield self._batch
+                    self._batch = []
         self._cached += len(known)
 
-    def _send(self) -> Texts:
-        self._sent.append(self._batch)
-        self._batch = []
-        return self._embedder.identity, self._sent[-1]
-
-    def add(self, answer: DocumentVectors) -> None:
-        """The answer for the oldest batch; EmbeddingError if the model refuses too much."""
-        batch, refused, made = self._sent.popleft(), answer.refused, answer.vectors
+    def add(self, batch: list[str], answer: DocumentVectors) -> None:
+        """The answer for a batch; EmbeddingError if the model refuses too much."""
+        refused, made = answer.refused, answer.vectors
         good = [row for row in range(len(batch)) if row not in refused]
         self._cache.put([batch[row] for row in good], made[good])
         self._embedded += len(good)

@@ -12,17 +12,15 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nightly.index.chunk_file import ChunkFolder, parse_lines
+from nightly.index.chunk_file import ChunkFolder
 from nightly.index.previous import Last, hash_files, refuse_another_start
 from nightly.index.rows import CENTRES
 from nightly.night.failure import reason_of
 from nightly.night.folder import Night
-from nightly.night.workers import tasks_of
 from nightly.writing.model_texts import TEMPLATES, ModelTexts, prompt_of
 from nightly.writing.summary_answer import BY_MODEL, OPTIONS, WRITTEN_CHARACTERS, put_back, refuse, tidy
 from shared.errors import LedgerMismatch
@@ -111,7 +109,7 @@ def _rows(night: Night, writer: ModelTexts | None, counts: Counter[str], without
     chunk, build, note = night.result("chunk"), night.result("build"), night.result("note")
     again = {*note["again"], *(one["chat_id"] for one in chunk["set_aside"].values())}
     folder = ChunkFolder(night.output("chunk"))
-    texts = _by_model(night, folder, writer, counts) if writer else _extracts(night, folder)
+    texts = _texts(night, folder, writer, counts)
     centres = _centres(night, folder)
     for chat_id in night.report.track(chunk["accounts"], len(chunk["accounts"]), "summarise"):
         text = None
@@ -140,19 +138,13 @@ def _centres(night: Night, folder: ChunkFolder) -> dict[str, bytes]:
     return {chat_id: row.astype("<f4").tobytes() for chat_id, row in zip(folder.chats, rows, strict=True)}
 
 
-def _extracts(night: Night, folder: ChunkFolder) -> Iterator[Made]:
-    """The text of each chat in the folder, in its order, or why there is none."""
-    answers = night.workers.map(extract, summary_tasks(folder, night.settings.timezone), len(folder))
-    made = zip(folder.chats, chain.from_iterable(answers), strict=True)
-    return ((chat_id, text, why) for chat_id, (text, why) in made)
-
-
-def _by_model(night: Night, folder: ChunkFolder, writer: ModelTexts, counts: Counter[str]) -> Iterator[Made]:
-    """The same, written by a model; where that fails, extracted."""
+def _texts(night: Night, folder: ChunkFolder, writer: ModelTexts | None, counts: Counter[str]) -> Iterator[Made]:
+    """The text of each chat in the folder, in its order, or why there is none: a model's, or where there is none, extracted."""
     for chat_id in folder.chats:
-        chunks = [chunk for chunk, _ in folder.read(chat_id)]
         try:
-            yield chat_id, _written(night, writer, chunks, counts) or _extract(chunks, night.settings.timezone), None
+            chunks = [chunk for chunk, _ in folder.read(chat_id)]
+            written = _written(night, writer, chunks, counts) if writer else None
+            yield chat_id, written or _extract(chunks, night.settings.timezone), None
         except Exception as error:  # noqa: BLE001 - whatever it is about this chat, the others get their summaries
             yield chat_id, None, reason_of(error)
 
@@ -225,21 +217,3 @@ def _extent(chunks: list[Chunk], zone: ZoneInfo) -> dict[str, Any]:
         len(by_turns) > SPEAKERS_NAMED
     )
     return {"turns": len(turns), "days": len(set(dates)), "first": min(dates), "last": max(dates), "speakers": speakers}
-
-
-def summary_tasks(folder: ChunkFolder, zone: ZoneInfo) -> Iterator[tuple[ZoneInfo, list[bytes]]]:
-    """The lines of the chats in a folder, in its order, some chats a task: for `extract`."""
-    return ((zone, some) for some in tasks_of(map(folder.content, folder.chats), len))
-
-
-def extract(task: tuple[ZoneInfo, list[bytes]]) -> list[tuple[str | None, str | None]]:
-    """The extractive summary of each chat (nightly/night/workers.py), or why there is none."""
-    zone, contents = task
-    return [_extracted([chunk for chunk, _ in parse_lines(content)], zone) for content in contents]
-
-
-def _extracted(chunks: list[Chunk], zone: ZoneInfo) -> tuple[str | None, str | None]:
-    try:
-        return _extract(chunks, zone), None
-    except Exception as error:  # noqa: BLE001 - whatever it is about this chat, the others get their summaries
-        return None, reason_of(error)

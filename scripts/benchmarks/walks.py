@@ -52,7 +52,7 @@ def walks() -> None:
         (into := Path(folder, "counts")).mkdir()
         Path(folder, "sitecustomize.py").write_text(COUNTING, encoding="utf-8")
         counting = {"PYTHONPATH": f"{folder}:{ROOT}", "WALKS_ROOT": f"{ROOT}/", "WALKS_INTO": str(into)}
-        environment = {**environment, **counting, "NIGHT_WORKERS": "1"}
+        environment = {**environment, **counting}
         typer.echo(f"{'walk':10} {'files':>6} {'functions':>10} {'calls':>9} {'processes':>10}")
         with started(environment, "hmem", "run") as process:
             for words in ("the boiler code is 4711", "the landlord is Mr Bauer"):

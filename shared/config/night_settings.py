@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, Field, field_validator
 
-from shared.config.values import BlankIsUnset, NightWorkers
+from shared.config.values import BlankIsUnset
 
 #: What a writer may be asked for.
 Work = Literal["facts", "sessions", "summaries", "notes"]
@@ -32,10 +32,6 @@ class NightSettings(BaseModel):
     """A part of `Settings`."""
 
     night_cron: str = Field("0 3 * * *", description="when hmem-night schedule runs a night (cron, in CHAT_TIMEZONE)")
-    night_workers: NightWorkers = Field(
-        "auto",
-        description="auto (a process for each core), a number of processes, or a Dask scheduler (docs/workers.md)",
-    )
     publish_target: str | None = Field(
         None,
         description="where releases go: a directory, or [user@]host:path (docs/two-hosts.md); unset: HMEM_MEMORY_DIR",

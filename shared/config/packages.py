@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 #: Part -> the packages that it provides, by import name.
 PACKAGES: dict[str, tuple[str, ...]] = {
     "chroma": ("chromadb",),
-    "dask": ("distributed",),
     "documents": ("magika", "markitdown", "soupsieve", "striprtf"),
     "fastembed": ("fastembed",),
     "lancedb": ("lancedb",),
@@ -68,11 +67,11 @@ def missing_package(part: str) -> str | None:
 
 
 def missing_for_night(settings: Settings) -> list[str]:
-    """What a night with these settings lacks, one sentence each without the full stop: for its workers, its embedder and its indexes."""
-    wanted = [(f"NIGHT_WORKERS={settings.night_workers}", "dask" if "://" in settings.night_workers else None)]
-    if settings.indexes and settings.embedder != "none":  # else nothing is embedded, and no index is built
-        wanted.append((f"EMBEDDER={settings.embedder}", embedders()[settings.embedder].part))
-        wanted += [(f"NIGHT_INDEXES={index}", indexes()[index].part) for index in settings.indexes]
+    """What a night with these settings lacks, one sentence each without the full stop: for its embedder and its indexes."""
+    if not settings.indexes or settings.embedder == "none":  # nothing is embedded, and no index is built
+        return []
+    wanted: list[tuple[str, str | None]] = [(f"EMBEDDER={settings.embedder}", embedders()[settings.embedder].part)]
+    wanted += [(f"NIGHT_INDEXES={index}", indexes()[index].part) for index in settings.indexes]
     return [
         f"{named} needs the Python package {package}, which is not installed: {how_to_add(part)}"
         for named, part in wanted

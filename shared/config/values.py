@@ -120,28 +120,6 @@ def ip_address(value: str) -> str:
     return ""
 
 
-def night_workers(value: str) -> str:
-    """`auto`, a number of processes, or the address of a Dask scheduler, unchanged."""
-    parts = urlsplit(value)  # a wrong port raises here or in the next line
-    if value == "auto" or (value.isdecimal() and 1 <= int(value) <= 1024):
-        return value
-    if parts.scheme not in ("tcp", "tls") or not parts.hostname or not parts.port or parts.path:
-        raise ValueError("write auto, a number of processes, or a scheduler's address like tcp://127.0.0.1:8786")
-    if parts.scheme == "tcp" and is_public(parts.hostname):
-        raise ValueError(
-            "everybody on the way could read what is sent to a public address; use a private network, or tls://"
-        )
-    return value
-
-
-def is_public(host: str) -> bool:
-    """Whether a host is written as an IP address that the whole Internet reaches."""
-    try:
-        return ipaddress.ip_address(host).is_global
-    except ValueError:
-        return False
-
-
 def absolute(value: Path) -> Path:
     """The same place from every working directory."""
     return value.expanduser().absolute()
@@ -174,7 +152,6 @@ AbsolutePath = Annotated[Path, AfterValidator(absolute)]
 ClockTime = Annotated[str, AfterValidator(clock_time)]
 HttpUrl = Annotated[str, AfterValidator(http_url)]
 RedisUrl = Annotated[str, AfterValidator(redis_url)]
-NightWorkers = Annotated[str, AfterValidator(night_workers)]
 ChatIds = Annotated[str, BeforeValidator(_ids_as_text), AfterValidator(chat_ids)]
 UserIds = Annotated[str, BeforeValidator(_ids_as_text), AfterValidator(user_ids)]
 IpAddress = Annotated[str, AfterValidator(ip_address)]

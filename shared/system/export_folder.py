@@ -29,9 +29,7 @@ def export_folder(out: Path) -> Iterator[Path]:
     """
     final = out.resolve()
     if final.exists() and not (final.is_dir() and not any(final.iterdir())):
-        raise InvalidInput(
-            f"{final} exists and is not an empty directory, so nothing was written. Name another with --out."
-        )
+        raise InvalidInput(f"{final} exists and is not empty, so nothing was written. Name another with --out.")
     beside = make_dir(final.parent) / f".{final.name}.tmp"
     work = PrivateDir(beside)
     try:

@@ -39,7 +39,7 @@ def test_an_unknown_part_is_refused_with_the_list(wrong: tuple[str, ...]) -> Non
     done = set_up(*wrong)
     assert done.returncode == 2
     if wrong != ("x",):
-        assert "Choose from: postgresql, lancedb, qdrant, fastembed, documents, transcribe, dask, chroma" in done.stderr
+        assert "Choose from: postgresql, lancedb, qdrant, fastembed, documents, transcribe, chroma" in done.stderr
 
 
 def test_the_table_of_packages_is_that_of_the_project() -> None:
@@ -68,13 +68,13 @@ def test_nothing_tells_anybody_to_install_a_name_that_is_not_ours() -> None:
 
 
 def a_checkout(place: Path) -> Path:
-    """The program with a lock of three small packages: what builds it, one of the day and one of the part `dask`."""
+    """The program with a lock of three small packages: what builds it, one of the day and one of the part `fastembed`."""
     for name in ("dispatcher", "nightly", "shared", "scripts"):
         shutil.copytree(REPOSITORY / name, place / name, ignore=shutil.ignore_patterns("__pycache__", "models"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(REPOSITORY / name, place)
     blocks = re.split(r"^# for: .*\n", (REPOSITORY / "requirements.lock").read_text(encoding="utf-8"), flags=re.M)
-    wanted = {"setuptools": "build", "mdurl": "day night", "toolz": "dask"}
+    wanted = {"setuptools": "build", "mdurl": "day night", "loguru": "fastembed"}
     lock = [
         f"# for: {why}\n{block}" for block in blocks for name, why in wanted.items() if block.startswith(f"{name}==")
     ]
@@ -104,15 +104,15 @@ def test_parts_stay_and_a_copy_in_the_place_of_the_checkout_is_noticed(tmp_path:
 
     first = set_up(place=place)
     assert (first.returncode, runs(place, WHERE)) == (0, ours), first.stderr
-    assert "ModuleNotFoundError" in runs(place, "import toolz")
+    assert "ModuleNotFoundError" in runs(place, "import loguru")
     assert "installing" not in set_up(place=place).stderr
 
-    assert set_up("--with", "dask", place=place).returncode == 0
+    assert set_up("--with", "fastembed", place=place).returncode == 0
     (place / "pyproject.toml").write_text((place / "pyproject.toml").read_text() + "\n# changed\n")
     (place / ".venv" / ".locked").unlink()
     again = set_up(place=place)  # without --with
-    assert "(dask, day, night)" in again.stderr
-    assert runs(place, "import toolz; print('there')") == "there"
+    assert "(day, fastembed, night)" in again.stderr
+    assert runs(place, "import loguru; print('there')") == "there"
 
     pip = [str(place / ".venv/bin/python"), "-m", "pip", "--quiet"]
     by_hand = [*pip, "install", "--no-deps", "--no-build-isolation", "."]
@@ -124,7 +124,7 @@ def test_parts_stay_and_a_copy_in_the_place_of_the_checkout_is_noticed(tmp_path:
 
     subprocess.run([*pip, "uninstall", "--yes", "toolz"], cwd=place, capture_output=True, check=True)
     assert "toolz is missing" in set_up(place=place).stderr
-    assert runs(place, "import toolz; print('there')") == "there"
+    assert runs(place, "import loguru; print('there')") == "there"
 
 
 # ── a night without a library ────────────────────────────────────────────────────────────────────────────────────────────────────
