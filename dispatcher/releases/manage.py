@@ -21,7 +21,6 @@ from shared.release import retention
 from shared.release.manifest import RELEASES, Manifest, current_release, read_manifest, release_dir, verify
 from shared.release.retention import read_pin, reading, release_runs, remove_pin, write_pin
 from shared.system.files import locked_dir, own_root, switch_link
-from shared.vectors.on_server import follow
 
 UNREADABLE = "unreadable"
 #: What a pin means; printed whenever one is set.
@@ -120,8 +119,6 @@ def roll_back(settings: Settings, run: int | None, say: Say) -> tuple[int, int |
         _run_trial(target, say)
         write_pin(memory_dir, manifest.run)
         switch_link(memory_dir / "current", f"{RELEASES}/{manifest.run}")
-        if why := follow(settings, target):
-            say(f"Note: {why}")
         return manifest.run, before.run if before else None
 
 

@@ -84,12 +84,9 @@ class ChunkFolder:
             handle.seek(start)
             return handle.read(size)
 
-    def times(self, chat_id: str) -> list[tuple[str, float]]:
-        """(chunk id, POSIX seconds) of the chunks of one chat: faster to read."""
-        return [
-            (record["chunk_id"], record["started_at"])
-            for record in map(orjson.loads, self.content(chat_id).splitlines())
-        ]
+    def ids(self, chat_id: str) -> list[str]:
+        """Of the chunks of one chat: faster to read."""
+        return [orjson.loads(line)["chunk_id"] for line in self.content(chat_id).splitlines()]
 
 
 def parse_lines(content: bytes) -> list[tuple[Chunk, str]]:

@@ -87,7 +87,6 @@ class RowsOfChat:
 
     numbers: list[int] = field(default_factory=list)  # rows of vectors.npy, one an id
     ids: list[str] = field(default_factory=list)
-    said_at: list[float] = field(default_factory=list)  # POSIX seconds, one an id
     repeats: dict[str, str] = field(default_factory=dict)  # chunk -> the one with that vector
     not_embedded: int = 0
 
@@ -152,7 +151,6 @@ class Rows:
         return Corpus(
             {chat_id: (one.ids, self.vectors(chat_id)) for chat_id, one in found.items() if one.ids},
             {chat_id: one.repeats for chat_id, one in found.items() if one.repeats},
-            {chat_id: one.said_at for chat_id, one in found.items() if one.ids},
         )
 
     def _read(self, chat_id: str) -> RowsOfChat:
@@ -163,7 +161,7 @@ class Rows:
         vectors = self._vectors.looking_at(len(rows))
         content = vectors.view("u1")
         embedded = {rows.start + row for row in np.flatnonzero(vectors[rows.start : rows.stop].any(axis=1)).tolist()}
-        for row, (chunk_id, started_at) in zip(rows, self._folder.times(chat_id), strict=True):
+        for row, chunk_id in zip(rows, self._folder.ids(chat_id), strict=True):
             if row not in embedded:
                 if chunk_id not in self._refused:
                     raise self._mismatch()
@@ -176,8 +174,7 @@ class Rows:
                 continue
             made.ids.append(chunk_id)
             made.numbers.append(row)
-            made.said_at.append(started_at)
-        return RowsOfChat(made.numbers, made.ids, made.said_at, made.repeats, not_embedded)
+        return RowsOfChat(made.numbers, made.ids, made.repeats, not_embedded)
 
     def _without(self) -> int:
         """Rows of zeros."""

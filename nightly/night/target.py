@@ -91,10 +91,10 @@ class Target:
         gate = self._ask(f"verify {run} {attempt} {sealed}" + (" accept" if accept else ""))
         return Brought(gate, moved if self._rsh else None)
 
-    def switch(self, run: int, token: int) -> tuple[int | None, str | None]:
-        """(None, or the run that the owner has pinned: then nothing is switched; why an alias of a server index was not updated, or None)."""
-        answer = self._ask(f"switch {run} {token}")
-        return answer["pinned"], answer["alias"]
+    def switch(self, run: int, token: int) -> int | None:
+        """None, or the run that the owner has pinned: then nothing is switched."""
+        pinned: int | None = self._ask(f"switch {run} {token}")["pinned"]
+        return pinned
 
     def rollback(self, run: int) -> None:
         self._ask(f"rollback {run}")

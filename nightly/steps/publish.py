@@ -47,9 +47,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         crash_point("publish:brought")
     if warning := brought.gate.get("warn") or brought.gate.get("refuse"):  # refused, and accepted by the owner
         night.report.say(f"  {warning}")
-    pinned, alias = night.target.switch(night.run, night.lease.token)
-    if alias:
-        night.report.say(f"  {alias}")
+    pinned = night.target.switch(night.run, night.lease.token)
     crash_point("publish:switched")
     if pinned is None:
         try:

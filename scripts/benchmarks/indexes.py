@@ -273,7 +273,7 @@ def build(task: Task, settings: Settings) -> dict[str, Any]:
     new = range(task.held if task.backend == "sqlite" else 0, task.turns)  # an index in parts is given what no part has
     rows = slice(new.start, new.stop)
     chats = {f"chat-{chat}": (_ids(chat, task.turns)[rows], vectors[chat, rows]) for chat in range(len(vectors))}
-    corpus = Corpus(chats, said_at={chat: [BEGUN + PAUSE_SECONDS * n for n in new] for chat in chats})
+    corpus = Corpus(chats)
     place, earlier = kinds.place_of(task.backend), None
     if task.earlier is not None and task.backend == "sqlite":
         before = replace(task, run=task.earlier).release / place

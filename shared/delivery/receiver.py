@@ -192,15 +192,14 @@ class Receiver:
         return record
 
     @_one_at_a_time
-    def switch(self, run: int, token: int, client: Redis) -> tuple[int | None, str | None]:
-        """The commit point (shared/delivery/switch.py). Returns (None, or the run that the owner has pinned: then nothing is switched; why an
-        alias did not follow)."""
-        return switch(self._settings, self._dir, run, token, client)
+    def switch(self, run: int, token: int, client: Redis) -> int | None:
+        """The commit point (shared/delivery/switch.py). Returns None, or the run that the owner has pinned: then nothing is switched."""
+        return switch(self._dir, run, token, client)
 
     @_one_at_a_time
     def rollback(self, run: int) -> None:
         """Undo a switch to this run, which is not served; nothing if it is not current."""
-        undo_switch(self._settings, self._dir, run)
+        undo_switch(self._dir, run)
 
     @_one_at_a_time
     def prune(self) -> list[int]:
@@ -263,8 +262,7 @@ def handle(receiver: Receiver, request: str, client: Redis) -> dict[str, Any]:
     if verb == "verify":
         return receiver.verify(*arguments, sealed=sealed, accept=accept)
     if verb == "switch":
-        pinned, alias = receiver.switch(arguments[0], arguments[1], client)
-        return {"pinned": pinned, "alias": alias}
+        return {"pinned": receiver.switch(arguments[0], arguments[1], client)}
     if verb == "prune":
         return {"held": receiver.prune()}
     receiver.rollback(*arguments)

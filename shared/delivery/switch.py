@@ -13,7 +13,6 @@ from typing import cast
 import structlog
 from redis import Redis
 
-from shared.config.settings import Settings
 from shared.errors import LeaseLost, ReleaseRefused
 from shared.release import retention
 from shared.release.chats import changed_chats
@@ -27,7 +26,6 @@ from shared.release.manifest import (
     release_dir,
 )
 from shared.system.files import fsync_dir, switch_link
-from shared.vectors.on_server import follow
 from shared.wire import keys
 
 log = structlog.get_logger()
@@ -37,10 +35,10 @@ class Shrinks(ReleaseRefused):
     """A chat has fewer turns than in the current release."""
 
 
-def switch(settings: Settings, memory_dir: Path, run: int, token: int, client: Redis) -> tuple[int | None, str | None]:
+def switch(memory_dir: Path, run: int, token: int, client: Redis) -> int | None:
     """Point `current` at the release of this run. The caller holds the lock of the directory.
 
-    Returns (None, or the run that the owner has pinned: then nothing is switched; why an alias of an index server did not follow).
+    Returns None, or the run that the owner has pinned: then nothing is switched.
     ReleaseRefused if the release may not follow the current one, LeaseLost if the night with this token is not the night any more.
     """
     release = release_dir(memory_dir, run)
@@ -52,12 +50,12 @@ def switch(settings: Settings, memory_dir: Path, run: int, token: int, client: R
         )
     pin = retention.read_pin(memory_dir)
     if pin is not None and pin.run != run:
-        return pin.run, None
+        return pin.run
     switch_link(memory_dir / "current", f"releases/{run}")
-    return None, follow(settings, release)
+    return None
 
 
-def undo_switch(settings: Settings, memory_dir: Path, run: int) -> None:
+def undo_switch(memory_dir: Path, run: int) -> None:
     """Point `current` back at the parent of this run; nothing if the run is not current. The caller holds the lock of the directory."""
     path = current_release(memory_dir)
     current = read_manifest(path) if path else None
@@ -70,7 +68,6 @@ def undo_switch(settings: Settings, memory_dir: Path, run: int) -> None:
         parent = release_dir(memory_dir, current.parent)
         read_manifest(parent)  # raises if it is damaged: the new release is better than none
         switch_link(memory_dir / "current", f"releases/{current.parent}")
-        follow(settings, parent)
 
 
 def refuse_unless_follows(release: Path, memory_dir: Path) -> None:

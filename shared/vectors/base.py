@@ -70,7 +70,6 @@ class Corpus:
 
     chats: Mapping[str, tuple[Sequence[str], Vectors]]  # chat id -> (chunk ids, their vectors)
     repeats: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # chat -> chunk -> the one with that vector
-    said_at: Mapping[str, Sequence[float]] = field(default_factory=dict)  # chat -> POSIX seconds of each of its ids
     counts: Mapping[str, int] | None = None  # chat -> its ids, if they are known without reading them
 
     @property

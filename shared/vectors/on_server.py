@@ -2,7 +2,7 @@
 
     qdrant.json, redis.json    {"name": "hmem-17-5f0c2a91", "vectors": 101000, "dimensions": 384}
 
-The file is in the manifest with its hash, so the release says which index is its own; the alias (INDEX_NAME) is for other programs. A server that
+The file is in the manifest with its hash, so the release says which index is its own. A server that
 does not answer makes the lookup poorer, never later: the first failure closes the index, every lookup says so at once, and it is opened
 again by whoever opens vectors that are missing.
 """
@@ -21,7 +21,7 @@ import orjson
 
 from shared.config.kinds import place_of, served
 from shared.config.settings import Settings
-from shared.errors import HmemError, IndexServerUnavailable, ReleaseRefused
+from shared.errors import IndexServerUnavailable, ReleaseRefused
 from shared.release.manifest import prove_file, read_manifest
 from shared.release.parts import Earlier
 from shared.system.files import write_atomic
@@ -82,7 +82,7 @@ def served_names(release: Path) -> list[str]:
 class ServedBuilder(Builder):
     """The builder of an index on a server, where each release has its own, named index; `place` is a small file with that name.
 
-    Readers use the name in their release, so switching `current` also switches the index. The alias follows, for other programs.
+    Readers use the name in their release, so switching `current` also switches the index.
     """
 
     def __init__(self, settings: Settings, run: int) -> None:
@@ -99,15 +99,8 @@ class ServedBuilder(Builder):
             raise ReleaseRefused(f"{place} was written for other vectors than these. Run the night again.")
         return Checked(corpus.sizes(), self._compare(served, corpus))
 
-    @abstractmethod
-    def follow(self, place: Path) -> None:
-        """Point the alias at the index of this release, in one step."""
-
     def left_over(self, named: Collection[str], newest: int | None = None) -> list[str]:
-        """The names of the indexes of ours that are not among these, of runs up to `newest` (a later night may be building one now).
-
-        Also one that the alias still leads to: no reader of ours goes by that.
-        """
+        """The names of the indexes of ours that are not among these, of runs up to `newest` (a later night may be building one now)."""
         ours = (name for name in self._names() if is_ours(name, self._settings.index_name) and name not in named)
         return sorted(name for name in ours if newest is None or int(name.rsplit("-", 2)[1]) <= newest)
 
@@ -188,22 +181,8 @@ def first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [""])[0][:200]
 
 
-# ── Aliases of server indexes follow `current`, for other programs; our readers use the name in their release. Also removes unused indexes.
-
-
 #: In HMEM_NIGHT_DIR: where indexes of ours are (nightly/index/servers.py).
 SERVERS_FILE = "servers.json"
-
-
-def follow(settings: Settings, release: Path) -> str | None:
-    """Point the aliases at the indexes of this release; why one could not be updated, or None. Does nothing for a release without such indexes."""
-    for name in served():
-        if (release / place_of(name)).is_file():
-            try:
-                builder_on(settings, name).follow(release / place_of(name))
-            except (HmemError, ImportError) as error:
-                return f"Release {release.name} has its vectors on the {name} server, whose alias {settings.index_name} could not be updated: {error}"
-    return None
 
 
 def servers(settings: Settings, releases: Sequence[Path] = ()) -> list[str]:

@@ -221,7 +221,3 @@ def vector_release(index: str) -> str:
 def vector_part(chat: str, digest: str) -> str:
     """`chat` is a hash of the chat id, `digest` one of the part's vectors."""
     return f"hcli:mem:vectors:part:{chat}:{digest}"
-
-
-def vector_alias(index_name: str) -> str:
-    return f"hcli:mem:vectors:current:{index_name}"

@@ -1,12 +1,11 @@
 """Qdrant: a collection for each release, all chats in it, told apart by the payload's `chat_id`; vectors and ids only, never a text.
 
-    point     uuid5 of (chat id, chunk id); cosine; payload {chat_id, chunk_id, channel, said_at}
-    indexes   chat_id (keyword, is_tenant), channel (keyword), said_at (float), made before the first point
+    point     uuid5 of (chat id, chunk id); cosine; payload {chat_id, chunk_id}
+    index     chat_id (keyword, is_tenant), made before the first point
 
 The graph is one for each chat (m=0, payload_m), as Qdrant's guide to multitenancy says: every search is within a chat. `is_tenant` stores a
 chat's vectors side by side, so they are left on disk: as many collections stand as there are releases, one of them is asked, and the page
-cache keeps what of it is read. `said_at` is a float because it is one here, POSIX seconds, with nothing to lose in writing and reading a
-date; it is no principal key, because no search of ours goes by it, and neither it nor `channel` gets links of its own in the graph.
+cache keeps what of it is read.
 
 `points_count` is an estimate, a count is not. What is deleted from a collection may stay in its segments for a while, so nothing is ever
 deleted from one: a forget is a new collection, and the old one goes as a whole.
@@ -14,10 +13,9 @@ deleted from one: a forget is a new collection, and the old one goes as a whole.
 
 from __future__ import annotations
 
-import re
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -28,10 +26,9 @@ from shared.config.settings import Settings
 from shared.embedding.models import EmbeddingIdentity
 from shared.errors import IndexServerUnavailable, ReleaseRefused, SettingsError
 from shared.ranking.question import Match
-from shared.turns.message_origin import is_group
 from shared.vectors import on_server
 from shared.vectors.base import Corpus, VectorIndex, refuse_without_library
-from shared.vectors.on_server import Served, ServedBackend, ServedBuilder, read_served
+from shared.vectors.on_server import Served, ServedBackend, ServedBuilder
 from shared.vectors.qdrant.server import NoAnswer, SharedClient, answered, client_of, patiently
 from shared.vectors.qdrant.settings import QdrantSettings
 
@@ -40,8 +37,8 @@ if TYPE_CHECKING:
 
     from shared.embedding.models import Vectors
 
-    #: (chat id, chunk id, POSIX seconds or None, its vector)
-    Row = tuple[str, str, float | None, Sequence[float]]
+    #: (chat id, chunk id, its vector)
+    Row = tuple[str, str, Sequence[float]]
 
 #: What Qdrant answers where a collection of the name exists.
 CONFLICT = 409
@@ -53,8 +50,8 @@ REQUEST_BYTES, NUMBER_BYTES, POINT_BYTES = 8_000_000, 22, 300
 SELF_CHECK_EVERY = 50
 #: Searches in one request of the proof.
 ASKED_AT_ONCE = 100
-#: Cosine distance up to which two vectors are the same, and how far two times may be apart that were written as one.
-SAME, SAME_SECONDS = 1e-3, 1e-3
+#: Cosine distance up to which two vectors are the same.
+SAME = 1e-3
 #: Seconds that Qdrant has for the graph of a new collection, and between two looks at it.
 INDEXING_SECONDS, LOOK_SECONDS = 600.0, 0.2
 #: Of the ids of points: never change it.
@@ -83,31 +80,8 @@ def point_id(chat_id: str, chunk_id: str) -> str:
     return str(uuid.uuid5(NAMESPACE, f"{len(chat_id)}:{chat_id}{chunk_id}"))
 
 
-def channel_of(chat_id: str) -> str:
-    """`group` or `private`, by a number of the wire; `other` for what is no number."""
-    if not re.fullmatch(r"-?[0-9]+", chat_id, re.ASCII):
-        return "other"
-    return "group" if is_group(chat_id) else "private"
-
-
-def payload_of(chat_id: str, chunk_id: str, said_at: float | None) -> dict[str, Any]:
-    payload = {"chat_id": chat_id, "chunk_id": chunk_id, "channel": channel_of(chat_id)}
-    return payload if said_at is None else {**payload, "said_at": said_at}
-
-
-def _indexed() -> dict[str, Any]:
-    from qdrant_client import models
-
-    keyword = models.KeywordIndexType.KEYWORD
-    return {
-        "chat_id": models.KeywordIndexParams(type=keyword, is_tenant=True),
-        "channel": models.KeywordIndexParams(type=keyword, enable_hnsw=False),
-        "said_at": models.FloatIndexParams(type=models.FloatIndexType.FLOAT, enable_hnsw=False),
-    }
-
-
 def ensure(client: Any, name: str, dimensions: int) -> None:
-    """The collection with its indexes, whatever of it is there already; what is there and differs is a ReleaseRefused, and stays as it is."""
+    """The collection with its index of chats, whatever of it is there already; what is there and differs is a ReleaseRefused, and stays as it is."""
     from qdrant_client import models
 
     if not patiently(lambda: client.collection_exists(name)):
@@ -121,13 +95,9 @@ def ensure(client: Any, name: str, dimensions: int) -> None:
                 raise
     found = patiently(lambda: client.get_collection(name))
     refuse_other(name, found, dimensions)
-    for field, wanted in _indexed().items():
-        if field not in found.payload_schema:
-            patiently(partial(client.create_payload_index, name, field, field_schema=wanted, wait=True))
-        elif found.payload_schema[field].data_type != wanted.type.value:
-            raise ReleaseRefused(
-                f"The Qdrant collection {name} has an index of another kind on {field}. Remove the collection, then run the night again."
-            )
+    if "chat_id" not in found.payload_schema:
+        wanted = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
+        patiently(lambda: client.create_payload_index(name, "chat_id", field_schema=wanted, wait=True))
 
 
 def refuse_other(name: str, found: Any, dimensions: int) -> None:
@@ -174,23 +144,15 @@ class QdrantBuilder(ServedBuilder):
         """HNSW is approximate: one in twenty of those asked may be missed by a search if it is stored, as with Chroma."""
         with _night(self._settings, on_server.NIGHT_SECONDS) as client:
             _wait_until_indexed(client, served)
-            unreached = sum(_Chat.of(served.name, corpus, chat_id).check(client) for chat_id in corpus.chats)
+            unreached = sum(
+                _Chat(served.name, chat_id, *given).check(client) for chat_id, given in corpus.chats.items()
+            )
             total = patiently(lambda: client.count(served.name, exact=True).count)
         if total != len(corpus):
             raise ReleaseRefused(
                 f"The Qdrant collection {served.name} holds {total} vectors, {len(corpus)} were given to it. Run the night again."
             )
         return unreached
-
-    def follow(self, place: Path) -> None:
-        """Deleting an alias that is not there is no error to Qdrant, and both steps are one request: nobody finds the name unused."""
-        from qdrant_client import models
-
-        alias, name = self._settings.index_name, read_served(place).name
-        gone = models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=alias))
-        made = models.CreateAliasOperation(create_alias=models.CreateAlias(collection_name=name, alias_name=alias))
-        with _night(self._settings, on_server.NIGHT_SECONDS) as client:
-            patiently(lambda: client.update_collection_aliases([gone, made]))
 
     def _names(self) -> list[str]:
         with _night(self._settings, on_server.NIGHT_SECONDS) as client:
@@ -204,9 +166,8 @@ class QdrantBuilder(ServedBuilder):
 
 def _rows(corpus: Corpus) -> Iterator[Row]:
     for chat_id, (ids, vectors) in corpus.chats.items():
-        said_at = corpus.said_at.get(chat_id)
         for row, chunk_id in enumerate(ids):
-            yield chat_id, chunk_id, float(said_at[row]) if said_at is not None else None, vectors[row].tolist()
+            yield chat_id, chunk_id, vectors[row].tolist()
 
 
 def _batches(corpus: Corpus) -> Iterator[models.Batch]:
@@ -214,7 +175,7 @@ def _batches(corpus: Corpus) -> Iterator[models.Batch]:
     rows: list[Row] = []
     size = 0
     for row in _rows(corpus):
-        own = NUMBER_BYTES * len(row[3]) + 6 * (len(row[0]) + len(row[1])) + POINT_BYTES  # 6: an escaped character
+        own = NUMBER_BYTES * len(row[2]) + 6 * (len(row[0]) + len(row[1])) + POINT_BYTES  # 6: an escaped character
         if rows and size + own > REQUEST_BYTES:
             yield _batch(rows)
             rows, size = [], 0
@@ -228,9 +189,9 @@ def _batch(rows: Sequence[Row]) -> models.Batch:
     from qdrant_client import models
 
     return models.Batch(
-        ids=[point_id(chat_id, chunk_id) for chat_id, chunk_id, _, _ in rows],
+        ids=[point_id(chat_id, chunk_id) for chat_id, chunk_id, _ in rows],
         vectors=[list(vector) for *_, vector in rows],
-        payloads=[payload_of(chat_id, chunk_id, said_at) for chat_id, chunk_id, said_at, _ in rows],
+        payloads=[{"chat_id": chat_id, "chunk_id": chunk_id} for chat_id, chunk_id, _ in rows],
     )
 
 
@@ -260,13 +221,6 @@ class _Chat:
     chat_id: str
     ids: Sequence[str]
     vectors: Vectors
-    times: Mapping[str, float | None]
-
-    @classmethod
-    def of(cls, collection: str, corpus: Corpus, chat_id: str) -> _Chat:
-        ids, vectors = corpus.chats[chat_id]
-        times = [float(one) for one in corpus.said_at[chat_id]] if chat_id in corpus.said_at else [None] * len(ids)
-        return cls(collection, chat_id, ids, vectors, dict(zip(ids, times, strict=True)))
 
     def check(self, client: Any) -> int:
         """ReleaseRefused if its vectors are not all there; how many of those asked for are stored but not reached by a search."""
@@ -315,14 +269,10 @@ class _Chat:
         return answers
 
     def _has(self, hit: Any) -> bool:
-        """Whether a point is one of the chat's, with all that stands in its payload. A number may come back with its last digit changed."""
-        payload = dict(hit.payload or {})
-        chunk_id, has = payload.get("chunk_id", ""), payload.pop("said_at", None)
-        if chunk_id not in self.times or hit.id != point_id(self.chat_id, chunk_id):
-            return False
-        wanted = self.times[chunk_id]
-        same = has == wanted if has is None or wanted is None else abs(has - wanted) < SAME_SECONDS
-        return same and payload == payload_of(self.chat_id, chunk_id, None)
+        """Whether a point is one of the chat's, with all that stands in its payload."""
+        chunk_id = (hit.payload or {}).get("chunk_id", "")
+        payload = {"chat_id": self.chat_id, "chunk_id": chunk_id}
+        return chunk_id in self.ids and hit.id == point_id(self.chat_id, chunk_id) and hit.payload == payload
 
 
 class QdrantBackend(ServedBackend):

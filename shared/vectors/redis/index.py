@@ -27,7 +27,6 @@ from shared.vectors.on_server import (
     ServedBackend,
     ServedBuilder,
     first_line,
-    read_served,
 )
 from shared.vectors.redis import sets
 from shared.vectors.redis.settings import RedisVectorSettings
@@ -142,19 +141,13 @@ class RedisBuilder(ServedBuilder):
                 _check_chat(client, chat_id, parts, corpus)
         return 0
 
-    def follow(self, place: Path) -> None:
-        name = read_served(place).name
-        with self._client(NIGHT_SECONDS) as client:
-            if not sets.patiently(partial(sets.follow, client, self._settings.index_name, name)):
-                raise ReleaseRefused(f"Redis has no vectors {name}. Run the night again.")
-
     def _names(self) -> list[str]:
         with self._client(NIGHT_SECONDS) as client:
             return sets.releases(client)
 
     def _remove(self, gone: Sequence[str]) -> None:
         with self._client(NIGHT_SECONDS) as client:
-            sets.remove(client, gone, self._settings.index_name)
+            sets.remove(client, gone)
 
     @contextmanager
     def _client(self, seconds: float) -> Iterator[redis.Redis]:

@@ -2,7 +2,6 @@
 
     hcli:mem:vectors:part:<chat>:<digest>      vector set: some vectors of one chat, never changed; the digest is that of their ids and numbers
     hcli:mem:vectors:release:<index>           hash: "chat:<chat id>" -> the parts that the chat has in this release; "release" -> its totals
-    hcli:mem:vectors:current:<INDEX_NAME>      string: the index that the alias follows, for other programs
 
 The parts of a chat are consecutive slices of it, in the order of time, cut by their number alone (`slices`), so a chat that grew has new ones
 at its end only; from where something was forgotten or came in between, all are new. A build first lists its parts, which protects them from being
@@ -243,15 +242,7 @@ def stored(client: redis.Redis, key: str, ids: Sequence[str]) -> tuple[int, list
     return count, [one[1] if one and one[0] == b"f32" else b"" for one in answers]
 
 
-def follow(client: redis.Redis, index_name: str, name: str) -> bool:
-    """Have the alias name this release; whether it is there."""
-    there = bool(state(client, name))
-    if there:
-        client.set(keys.vector_alias(index_name), name)
-    return there
-
-
-def remove(client: redis.Redis, gone: Collection[str], index_name: str) -> None:
+def remove(client: redis.Redis, gone: Collection[str]) -> None:
     """Remove releases, and all parts that no other lists. They are closed first and forgotten last, so an attempt that dies is repeated."""
     for name in gone:
         client.hset(keys.vector_release(name), mapping={TOTALS: b""})
@@ -263,9 +254,6 @@ def remove(client: redis.Redis, gone: Collection[str], index_name: str) -> None:
         client.unlink(*batch)
     for name in gone:
         client.unlink(keys.vector_release(name))
-    alias, leads = keys.vector_alias(index_name), set[Any](name.encode() for name in gone)
-    if client.get(alias) in leads:
-        client.unlink(alias)
 
 
 def _keys_of(client: redis.Redis, names: Iterable[str]) -> set[str]:

@@ -78,15 +78,14 @@ def settings_for(names: Sequence[str], root: Path) -> Iterator[Settings]:
 
 def corpus_of(said: Said) -> Corpus:
     """As the night makes it: each text of a chat once."""
-    chats, repeats, said_at = {}, {}, {}
+    chats, repeats = {}, {}
     for chat, chunks in said.items():
         first: dict[str, str] = {}
         for chunk_id, text in chunks.items():
             first.setdefault(text, chunk_id)
         chats[chat] = (list(first.values()), np.array([vector_of(text) for text in first]).reshape(-1, DIMENSIONS))
         repeats[chat] = {one: first[text] for one, text in chunks.items() if first[text] != one}
-        said_at[chat] = [float(number) for number in range(len(first))]
-    return Corpus({c: rows for c, rows in chats.items() if rows[0]}, {c: r for c, r in repeats.items() if r}, said_at)
+    return Corpus({c: rows for c, rows in chats.items() if rows[0]}, {c: r for c, r in repeats.items() if r})
 
 
 def make_release(

@@ -9,13 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from shared.config.kinds import place_of, served
 from shared.config.settings import Settings
 from shared.release.manifest import list_files
 from shared.search.recall import OpenRelease
 from shared.search.types import HiddenTurns, Query
 from shared.system.files import sha256_file
-from shared.vectors.on_server import builder_on
 from tests.support.night.index_world import SAID, MadeUp, ids, make_release, notes, opened
 
 
@@ -75,7 +73,7 @@ def test_what_was_forgotten_is_in_no_later_index(
 def test_a_switch_and_a_way_back_while_questions_are_asked(
     tmp_path: Path, settings: Settings, name: str, embedder: MadeUp
 ) -> None:
-    """Each reader answers from its own release to the end, whichever one is current, and an alias moves both ways."""
+    """Each reader answers from its own release to the end, whichever one is current."""
     first = make_release(settings, tmp_path, [name], SAID)
     second = make_release(settings, tmp_path, [name], grown(), run=2, earlier=(first, SAID))
     old, stop = opened(settings, first, name), threading.Event()
@@ -88,10 +86,8 @@ def test_a_switch_and_a_way_back_while_questions_are_asked(
 
     with ThreadPoolExecutor(4) as pool:
         answers = [pool.submit(ask) for _ in range(4)]
-        _follow(settings, name, second)
         new = opened(settings, second, name)
         assert ids(new.search("note 35 of 1", "1", 1)) == ["1/35"]
-        _follow(settings, name, first)  # back
         new.close()
         again = opened(settings, first, name)
         assert ids(again.search("note 3 of 1", "1", 1)) == ["1/3"]
@@ -99,8 +95,3 @@ def test_a_switch_and_a_way_back_while_questions_are_asked(
         stop.set()
         assert {one for answer in answers for one in answer.result()}.isdisjoint({"1/35"})
     old.close()
-
-
-def _follow(settings: Settings, name: str, release: Path) -> None:
-    if name in served():
-        builder_on(settings, name).follow(release / place_of(name))

@@ -10,9 +10,9 @@ from qdrant_client.http import models
 
 from shared.config.kinds import place_of
 from shared.config.settings import Settings
-from shared.errors import IndexServerUnavailable, ReleaseRefused
+from shared.errors import ReleaseRefused
 from shared.vectors.qdrant import index as qdrant
-from shared.vectors.qdrant.index import QdrantBuilder, channel_of, ensure, point_id
+from shared.vectors.qdrant.index import ensure, point_id
 from tests.servers.qdrant_api import QdrantApi
 from tests.support.night.index_world import DIMENSIONS
 from tests.support.night.indexes.on_qdrant import built, looking
@@ -28,74 +28,39 @@ def test_the_collection_and_its_indexes_are_made_before_the_first_point(
     assert served.name.startswith("hmem-17-")
     assert (served.vectors, served.dimensions) == (183, DIMENSIONS)
     writing = [(method, path.removeprefix(f"/collections/{served.name}")) for method, path, _ in api.requests if method != "GET"]  # fmt: skip
-    assert writing[:4] == [("PUT", ""), *[("PUT", "/index")] * 3]
-    assert set(writing[4:]) == {("PUT", "/points")}
+    assert writing[:2] == [("PUT", ""), ("PUT", "/index")]
+    assert set(writing[2:]) == {("PUT", "/points")}
     assert api.asked(f"/collections/{served.name}")[0] == {
         "vectors": {"size": DIMENSIONS, "distance": "Cosine", "on_disk": True},
         "hnsw_config": {"m": 0, "payload_m": 16},
     }
     assert {one["field_name"]: one["field_schema"] for one in api.asked("/index")} == {
         "chat_id": {"type": "keyword", "is_tenant": True},
-        "channel": {"type": "keyword", "enable_hnsw": False},
-        "said_at": {"type": "float", "enable_hnsw": False},
     }
     sent = [body["batch"] for body in api.asked("/points")]
     assert len(sent) > 2
     assert max(len(json.dumps(body)) for body in api.asked("/points")) <= 50_000
     points = {id_: payload for batch in sent for id_, payload in zip(batch["ids"], batch["payloads"], strict=True)}
-    assert points[point_id("-100", "-100/7")] == {
-        "chat_id": "-100",
-        "chunk_id": "-100/7",
-        "channel": "group",
-        "said_at": 7.0,
-    }
+    assert points[point_id("-100", "-100/7")] == {"chat_id": "-100", "chunk_id": "-100/7"}
     assert len(points) == 183
 
 
-def test_an_alias_follows_in_one_request_there_and_back(
-    api: QdrantApi, ours: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, second = built(ours, tmp_path / "1.json"), built(ours, tmp_path / "2.json", 2)
-    for place, served in (("1.json", first), ("2.json", second), ("2.json", second), ("1.json", first)):
-        api.requests.clear()
-        QdrantBuilder(ours, 2).follow(tmp_path / place)
-        assert api.aliases == {"hmem": served.name}
-        assert [(method, path) for method, path, _ in api.requests] == [("POST", "/collections/aliases")]
-        assert [next(iter(action)) for action in api.requests[0][2]["actions"]] == ["delete_alias", "create_alias"]
-    api.faults = ["lost"]
-    QdrantBuilder(ours, 2).follow(tmp_path / "2.json")
-    assert api.aliases == {"hmem": second.name}
-    del api.collections[first.name]
-    with pytest.raises(IndexServerUnavailable, match=rf"404, Not found: Collection `{first.name}` doesn't exist"):
-        QdrantBuilder(ours, 2).follow(tmp_path / "1.json")
-    assert api.aliases == {"hmem": second.name}
-
-
-def test_ids_are_told_apart_and_chats_are_sorted_by_kind() -> None:
+def test_ids_are_told_apart() -> None:
     pairs = [("a", "bc"), ("ab", "c"), ("", "abc"), ("abc", ""), ("a\x00b", "c"), ("a", "\x00bc"), ("1:", "a"), ("1", ":a")]  # fmt: skip
     assert len({point_id(*pair) for pair in pairs}) == len(pairs)
     assert point_id("9912", "t1:user#1") == "6058ea0d-1258-51d1-8a8e-99263c556872", "the ids of what is stored"
-    kinds = {"9912": "private", "-100123": "group", "01": "private"} | dict.fromkeys(
-        ["", "-", "1 ", "1\n", "١"], "other"
-    )
-    assert {chat: channel_of(chat) for chat in kinds} == kinds
 
 
 @pytest.mark.parametrize(
-    ("size", "distance", "said_at", "why"),
+    ("size", "distance", "why"),
     [
-        (31, models.Distance.COSINE, None, "holds vectors of 31 dimensions, compared by Cosine; 32 and Cosine"),
-        (32, models.Distance.EUCLID, None, "holds vectors of 32 dimensions, compared by Euclid"),
-        (32, models.Distance.COSINE, models.KeywordIndexType.KEYWORD, "an index of another kind on said_at"),
+        (31, models.Distance.COSINE, "holds vectors of 31 dimensions, compared by Cosine; 32 and Cosine"),
+        (32, models.Distance.EUCLID, "holds vectors of 32 dimensions, compared by Euclid"),
     ],
 )
-def test_ensure_keeps_nothing_that_differs(
-    settings: Settings, size: int, distance: models.Distance, said_at: models.KeywordIndexType | None, why: str
-) -> None:
+def test_ensure_keeps_nothing_that_differs(settings: Settings, size: int, distance: models.Distance, why: str) -> None:
     name = f"{settings.index_name}-1-aaaaaaaa"
     with looking(settings) as client:
         client.create_collection(name, vectors_config=models.VectorParams(size=size, distance=distance))
-        if said_at:
-            client.create_payload_index(name, "said_at", field_schema=models.KeywordIndexParams(type=said_at))
         with pytest.raises(ReleaseRefused, match=why):
             ensure(client, name, 32)

@@ -99,7 +99,6 @@ def test_a_broken_connection_does_not_end_the_night(
     proxy.faults, corpus = {command: [fault]}, corpus_of(one=3)
     place = build(settings, tmp_path, corpus, 2)
     assert checked(settings, place, corpus) == {"one": 3}
-    RedisBuilder(settings, 1).follow(place)
     assert proxy.faults == {command: []}
     assert len(proxy.sent(command)) > 1
 

@@ -42,8 +42,6 @@ def test_nights_days_and_the_owner_as_their_own_users(guarded: Guarded, admin: R
     builder.refuse_unless_usable()
     first, second, third = (build(night, tmp_path, corpus_of(one=20 + run, gone=3 - run), run) for run in (1, 2, 3))
     assert builder.check(second, tmp_path / "scratch", corpus_of(one=22, gone=1)).vectors == {"one": 22, "gone": 1}
-    builder.follow(second)
-    assert admin.get(ALIAS) == read_served(second).name.encode()
     assert builder.sweep([read_served(place).name for place in (second, third)]) == [read_served(first).name]
     for user in (day, owner):
         found = opened(user, second)
@@ -54,7 +52,6 @@ def test_nights_days_and_the_owner_as_their_own_users(guarded: Guarded, admin: R
         gone.close()
     owners = RedisBuilder(owner, 0)
     owners.refuse_unless_usable()
-    owners.follow(third)
     assert owners.left_over([read_served(third).name]) == [read_served(second).name]
     assert owners.sweep([]) == [read_served(place).name for place in (second, third)]
     assert list(admin.scan_iter()) == []
@@ -65,10 +62,10 @@ def _as(guarded: Guarded, user: str) -> Settings:
     return load_settings(redis_url=guarded.urls[user])
 
 
-PART, RELEASE, ALIAS = keys.vector_part("c", "d"), keys.vector_release("i"), keys.vector_alias("hmem")
+PART, RELEASE = keys.vector_part("c", "d"), keys.vector_release("i")
 REFUSED = {
-    "dispatcher": [f"VADD {PART} VALUES 1 1 a", f"VREM {PART} a", f"UNLINK {PART}", f"HSET {RELEASE} a b", f"SET {ALIAS} x"],
-    "bot": [f"VSIM {PART} VALUES 1 1", f"HGETALL {RELEASE}", f"GET {ALIAS}"],
+    "dispatcher": [f"VADD {PART} VALUES 1 1 a", f"VREM {PART} a", f"UNLINK {PART}", f"HSET {RELEASE} a b"],
+    "bot": [f"VSIM {PART} VALUES 1 1", f"HGETALL {RELEASE}"],
     "hcli-bot": [f"VSIM {PART} VALUES 1 1", f"VEMB {PART} a"],
     "night": [f"VREM {PART} a", f"VSETATTR {PART} a {{}}", f"COPY {RELEASE} hcli:tasks", f"COPY hcli:tasks {RELEASE}", "VSIM hcli:tasks VALUES 1 1"],
     "owner": [f"VADD {PART} VALUES 1 1 a", f"COPY {RELEASE} {RELEASE}"],

@@ -40,7 +40,7 @@ def lose(client: QdrantClient, name: str) -> None:
     client.delete_collection(name)
     ensure(client, name, DIMENSIONS)
     chats = {**CORPUS.chats, "1": (CORPUS.chats["1"][0][1:], CORPUS.chats["1"][1][1:])}
-    for batch in qdrant._batches(replace(CORPUS, chats=chats, said_at={})):
+    for batch in qdrant._batches(replace(CORPUS, chats=chats)):
         client.upsert(name, batch, wait=True)
 
 
