@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nightly.archive import chat_chunks
+from nightly.archive.chat_chunks import ChatReader
 from nightly.night.ledger import ACCOUNT, ENDS, FATES, Ledger, whole_ledger
 from shared.errors import LedgerMismatch
 from shared.release.manifest import read_manifest
@@ -128,8 +128,8 @@ def test_a_night_of_every_kind_adds_up_in_manifest_and_status(world: World, vect
 def test_a_turn_that_is_mislaid_stops_the_night_before_publish(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     light.say("t1", "one")
     light.say("t2", "two")
-    real = chat_chunks.recalled
-    monkeypatch.setattr(chat_chunks, "recalled", lambda stored, place: real(stored, place)[:-1])
+    real = ChatReader.recalled
+    monkeypatch.setattr(ChatReader, "recalled", lambda reader, chat: real(reader, chat)[:-1])
     with pytest.raises(LedgerMismatch, match="2 archived are not 1 with chunks"):
         light.night()
     assert not (light.memory_dir / "current").exists()

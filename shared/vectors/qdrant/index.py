@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +80,12 @@ def point_id(chat_id: str, chunk_id: str) -> str:
     return str(uuid.uuid5(NAMESPACE, f"{len(chat_id)}:{chat_id}{chunk_id}"))
 
 
+def index_of_chats() -> models.KeywordIndexParams:
+    from qdrant_client import models
+
+    return models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
+
+
 def ensure(client: Any, name: str, dimensions: int) -> None:
     """The collection with its index of chats, whatever of it is there already; what is there and differs is a ReleaseRefused, and stays as it is."""
     from qdrant_client import models
@@ -96,8 +102,7 @@ def ensure(client: Any, name: str, dimensions: int) -> None:
     found = patiently(lambda: client.get_collection(name))
     refuse_other(name, found, dimensions)
     if "chat_id" not in found.payload_schema:
-        wanted = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
-        patiently(lambda: client.create_payload_index(name, "chat_id", field_schema=wanted, wait=True))
+        patiently(lambda: client.create_payload_index(name, "chat_id", field_schema=index_of_chats(), wait=True))
 
 
 def refuse_other(name: str, found: Any, dimensions: int) -> None:
@@ -222,6 +227,10 @@ class _Chat:
     ids: Sequence[str]
     vectors: Vectors
 
+    @cached_property
+    def known(self) -> frozenset[str]:
+        return frozenset(self.ids)
+
     def check(self, client: Any) -> int:
         """ReleaseRefused if its vectors are not all there; how many of those asked for are stored but not reached by a search."""
         count = patiently(lambda: client.count(self.collection, count_filter=_of_chat(self.chat_id), exact=True).count)
@@ -272,7 +281,7 @@ class _Chat:
         """Whether a point is one of the chat's, with all that stands in its payload."""
         chunk_id = (hit.payload or {}).get("chunk_id", "")
         payload = {"chat_id": self.chat_id, "chunk_id": chunk_id}
-        return chunk_id in self.ids and hit.id == point_id(self.chat_id, chunk_id) and hit.payload == payload
+        return chunk_id in self.known and hit.id == point_id(self.chat_id, chunk_id) and hit.payload == payload
 
 
 class QdrantBackend(ServedBackend):

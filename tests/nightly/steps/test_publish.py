@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from nightly.archive import chat_chunks
 from nightly.archive.catalog import Catalog
+from nightly.archive.chat_chunks import ChatReader
 from nightly.night import target
 from shared.delivery.receiver import Receiver
 from shared.errors import LedgerMismatch, PublishFailed, ReleaseRefused
@@ -95,8 +95,8 @@ def test_a_release_that_shrinks_a_chat_is_refused(light: World, monkeypatch: pyt
     light.say("t2", "two")
     light.night()
     light.say("t3", "three")
-    real = chat_chunks.recalled
-    monkeypatch.setattr(chat_chunks, "recalled", lambda stored, place: real(stored, place)[:-2])
+    real = ChatReader.recalled
+    monkeypatch.setattr(ChatReader, "recalled", lambda reader, chat: real(reader, chat)[:-2])
     with pytest.raises(LedgerMismatch, match="3 archived are not 1 with chunks"):
         light.night()
     monkeypatch.setattr(Catalog, "turns_of", lambda catalog, chat: 1)

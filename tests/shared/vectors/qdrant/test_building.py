@@ -14,7 +14,7 @@ from shared.config.kinds import place_of
 from shared.config.settings import Settings, load_settings
 from shared.errors import IndexServerUnavailable, ReleaseRefused
 from shared.vectors.qdrant import index as qdrant
-from shared.vectors.qdrant.index import QdrantBuilder, payload_of, point_id
+from shared.vectors.qdrant.index import QdrantBuilder, point_id
 from tests.servers.qdrant_api import QdrantApi
 from tests.support.night.index_world import MadeUp, make_release, opened, vector_of
 from tests.support.night.indexes.on_qdrant import CORPUS, FAULTS, KEY, SAID, built, delete, looking, lose
@@ -31,15 +31,15 @@ FIRST = point_id("1", "1/0")
 DAMAGE: dict[str, tuple[Callable[[QdrantClient, str], None], str]] = {
     "a point is missing": (lose, "holds 119 of 120 vectors of a chat"),
     "a stranger's point": (
-        lambda client, name: _put(client, name, point_id("2", "2/0"), "x", payload_of("2", "2/0", 0.0)),
+        lambda client, name: _put(client, name, point_id("2", "2/0"), "x", {"chat_id": "2", "chunk_id": "2/0"}),
         "holds 184 vectors, 183 were given",
     ),
     "another vector": (
-        lambda client, name: _put(client, name, FIRST, "something else", payload_of("1", "1/0", 0.0)),
+        lambda client, name: _put(client, name, FIRST, "something else", {"chat_id": "1", "chunk_id": "1/0"}),
         "does not find the vector of chunk 1/0",
     ),
     "another chunk": (
-        lambda client, name: _put(client, name, FIRST, "note 0 of 1", payload_of("1", "1/1", 0.0)),
+        lambda client, name: _put(client, name, FIRST, "note 0 of 1", {"chat_id": "1", "chunk_id": "1/1"}),
         "has chunk 1/0 under another name",
     ),
     "no collection": (lambda client, name: delete(client, name), "404, Not found: Collection"),

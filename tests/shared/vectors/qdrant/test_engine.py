@@ -33,8 +33,7 @@ def shard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[edge.EdgeShard]:
     optimizers = edge.EdgeOptimizersConfig(indexing_threshold=1)
     config = edge.EdgeConfig(vectors=vectors, hnsw_config=graph, optimizers=optimizers)
     with closing(edge.EdgeShard.create(str(tmp_path_factory.mktemp("shard")), config)) as made:
-        for name, wanted in qdrant._indexed().items():
-            made.update(edge.UpdateOperation.create_field_index(name, index_of(wanted)))
+        made.update(edge.UpdateOperation.create_field_index("chat_id", index_of(qdrant.index_of_chats())))
         for batch in qdrant._batches(CORPUS):
             made.update(edge.UpdateOperation.upsert_points(points_of(batch)))
         while made.optimize():
@@ -42,13 +41,8 @@ def shard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[edge.EdgeShard]:
         yield made
 
 
-def index_of(
-    wanted: models.KeywordIndexParams | models.FloatIndexParams,
-) -> edge.KeywordIndexParams | edge.FloatIndexParams:
-    kind: Any = {"keyword": edge.KeywordIndexParams, "float": edge.FloatIndexParams}[wanted.type.value]
-    made: edge.KeywordIndexParams | edge.FloatIndexParams = kind(
-        **wanted.model_dump(exclude_none=True, exclude={"type"})
-    )
+def index_of(wanted: models.KeywordIndexParams) -> edge.KeywordIndexParams:
+    made: edge.KeywordIndexParams = edge.KeywordIndexParams(**wanted.model_dump(exclude_none=True, exclude={"type"}))
     return made
 
 
@@ -107,9 +101,9 @@ def best_of(corpus: Corpus, chat: str, vector: np.ndarray) -> set[str]:
 
 
 def test_what_is_stored_comes_back(shard: edge.EdgeShard) -> None:
-    """The check of a night accepts each point: its id, chunk and time."""
+    """The check of a night accepts each point: its id and chunk."""
     for chat, (names, vectors) in CORPUS.chats.items():
-        ours = qdrant._Chat.of("any", CORPUS, chat)
+        ours = qdrant._Chat("any", chat, names, vectors)
         for row in range(0, len(names), 7):
             (hit,) = nearest(shard, chat, vectors[row], 1, exact=True)
             assert ours._has(models.ScoredPoint(id=str(hit.id), version=0, score=hit.score, payload=hit.payload))

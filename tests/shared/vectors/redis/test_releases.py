@@ -74,7 +74,7 @@ def test_each_release_has_its_corpus(
             sets.put(client, Served(name, len(corpus), corpus.dimensions), corpus)
             standing[name] = corpus
             gone = [one for number, one in enumerate(standing) if number in removed]
-            sets.remove(client, gone, "hmem")
+            sets.remove(client, gone)
             for one in gone:
                 del standing[one]
             for one, its in standing.items():
