@@ -109,7 +109,7 @@ def run_nights(
 
 
 def refuse_without_packages(settings: Settings) -> None:
-    """SettingsError if a library that this night's embedder, indexes or workers need is missing: found before hours of embedding, not after."""
+    """SettingsError if a library that this night's embedder or indexes need is missing: found before hours of embedding, not after."""
     if missing := missing_for_night(settings):
         raise SettingsError(f"{'. '.join(missing)}. The night did not start; turns wait in Redis for the next one.")
 
