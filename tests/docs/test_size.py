@@ -26,32 +26,32 @@ BUDGETS = {
     "dispatcher/prompt": 850,
     "dispatcher/queue": 1130,
     "dispatcher/releases": 440,
-    "nightly": 365,
-    "nightly/archive": 2000,
+    "nightly": 360,
+    "nightly/archive": 1885,
     "nightly/backfill": 440,
     "nightly/cli": 830,
     "nightly/imports": 3515,
-    "nightly/index": 945,
-    "nightly/night": 870,
-    "nightly/steps": 1070,
+    "nightly/index": 850,
+    "nightly/night": 745,
+    "nightly/steps": 1045,
     "nightly/writing": 480,
     "scripts": 2435,
     "shared": 160,
-    "shared/config": 935,
-    "shared/delivery": 715,
+    "shared/config": 915,
+    "shared/delivery": 705,
     "shared/embedding": 1005,
     "shared/ranking": 750,
-    "shared/release": 700,
+    "shared/release": 655,
     "shared/search": 1505,
-    "shared/system": 1285,
+    "shared/system": 1265,
     "shared/text": 775,
     "shared/turns": 1195,
-    "shared/vectors": 1875,
+    "shared/vectors": 1815,
     "shared/wire": 675,
-    "tests": 43120,
+    "tests": 42830,
 }
 LEEWAY = 0.05
-SETTINGS, COMMANDS, EXIT_CODES = 75, 41, 26
+SETTINGS, COMMANDS, EXIT_CODES = 73, 41, 26
 
 
 def code_lines(path: Path) -> int:
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_390
+    assert product <= 47_870
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:
