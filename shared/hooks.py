@@ -5,7 +5,8 @@ same names: those below, and those of SPECIFICATIONS. So is an embedder in `shar
 in the folders is loaded, and nothing else names it: without its folder, a feature is not there. Hooks return what they
 contribute; the core does the writing. Two more modules of a feature are found by their names:
 
-- `settings` has a subclass of `FeatureSettings`, whose fields are settings like all others; `Settings.of(…)` has their values;
+- `settings` has a subclass of `FeatureSettings`, whose fields are settings like all others; `Settings.of(…)` has their values; and perhaps
+  OWNER_SECRETS, the ones that only the owner's commands may read;
 - `keys` has KEYS (`shared.wire.key_table.Key`, each beginning with "hcli:mem:"), RIGHTS (user of Redis → `shared.wire.key_table.Right`), and perhaps
   CHAT_KEYS (patterns with `{chat_id}`, of keys that are forgotten with a whole chat) and CHAT_TABLES (what it is called in the archive →
   `shared.wire.key_table.TableOfChats`).
@@ -41,7 +42,8 @@ _specification = pluggy.HookspecMarker(PROJECT)
 FEATURES = ("dispatcher.features", "shared.embedding", "shared.vectors")
 SPECIFICATIONS = (
     "dispatcher.cli.hooks", "dispatcher.queue.chat_commands", "dispatcher.queue.admission", "dispatcher.answering.hooks",
-    "dispatcher.bots.hooks", "dispatcher.chat_data.hooks", "dispatcher.health.hooks", "shared.config.kinds",
+    "dispatcher.bots.hooks", "dispatcher.chat_data.hooks", "dispatcher.health.hooks", "dispatcher.installation.hooks",
+    "shared.config.kinds",
 )  # fmt: skip
 
 #: Feature → how often it has raised in this process, and its most recent error. The dispatcher writes them to Redis, and `hmem doctor` shows them.

@@ -12,6 +12,7 @@ import re
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Literal
 
@@ -71,12 +72,14 @@ class Layout:
 
 @dataclass(frozen=True)
 class Service:
-    """Programs are started in the order in which they are listed."""
+    """Programs are started in the order in which they are listed. `kill_mode`: systemd's; `unit`: a feature's own unit for three users."""
 
     name: str
     description: str
     command: tuple[str, ...]
     stop_seconds: int = OTHERS_STOP
+    kill_mode: str = "mixed"
+    unit: Traversable | None = None
 
 
 def programs_of(layout: Layout, *, own_redis: bool, bot: bool = True) -> list[Service]:

@@ -18,6 +18,7 @@ from dispatcher.installation.layout import Layout, give
 from shared.config.settings import setting_names
 from shared.config.sources import WRITTEN_BY, is_of_init, with_values
 from shared.errors import InstallationIncomplete, SettingsError
+from shared.hooks import feature_modules
 from shared.system.files import write_atomic
 from shared.wire.users import acl, renewed, users
 
@@ -54,9 +55,11 @@ def write_settings(layout: Layout, values: Mapping[str, str], *, own_redis: bool
     """Whether anything changed. With three users, our own Redis has a user for each part: `write_redis_users` writes those."""
     if layout.kind != "three-users":
         return write_values(layout.settings_file, values, 0o600)
-    secret = {*SHARED_SECRETS, "REDIS_URL", *(name for names in SECRETS.values() for name in names)}
+    of_features = [name for module in feature_modules("settings") for name in getattr(module, "OWNER_SECRETS", ())]
+    parts = SECRETS | {"owner": (*SECRETS["owner"], *of_features)}
+    secret = {*SHARED_SECRETS, "REDIS_URL", *(name for names in parts.values() for name in names)}
     changed = write_values(layout.settings_file, {k: v for k, v in values.items() if k not in secret}, 0o644)
-    for part, names in SECRETS.items():
+    for part, names in parts.items():
         wanted = {name: values[name] for name in (*names, *SHARED_SECRETS) if name in values}
         if "REDIS_URL" in values and not own_redis:
             wanted["REDIS_URL"] = values["REDIS_URL"]

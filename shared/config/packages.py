@@ -32,7 +32,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "qdrant": ("qdrant_client",),
     "telegram": ("aiogram", "telegramify_markdown"),
     "transcribe": ("av", "faster_whisper"),
-    "web": ("python_multipart", "starlette", "uvicorn"),
+    "web": ("argon2", "python_multipart", "starlette", "uvicorn"),
 }
 
 #: The Claude CLI that the tests run with, which scripts/setup and the images install.

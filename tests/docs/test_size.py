@@ -19,9 +19,9 @@ BUDGETS = {
     "dispatcher/chat_data": 2285,
     "dispatcher/claude": 985,
     "dispatcher/cli": 1610,
-    "dispatcher/features": 7050,
+    "dispatcher/features": 7380,
     "dispatcher/health": 1335,
-    "dispatcher/installation": 1605,
+    "dispatcher/installation": 1640,
     "dispatcher/memory": 4595,
     "dispatcher/prompt": 850,
     "dispatcher/queue": 1130,
@@ -36,7 +36,7 @@ BUDGETS = {
     "nightly/steps": 1045,
     "nightly/writing": 480,
     "scripts": 2435,
-    "shared": 160,
+    "shared": 165,
     "shared/config": 915,
     "shared/delivery": 705,
     "shared/embedding": 1005,
@@ -48,10 +48,10 @@ BUDGETS = {
     "shared/turns": 1195,
     "shared/vectors": 1815,
     "shared/wire": 675,
-    "tests": 42830,
+    "tests": 43230,
 }
 LEEWAY = 0.05
-SETTINGS, COMMANDS, EXIT_CODES = 73, 41, 26
+SETTINGS, COMMANDS, EXIT_CODES = 76, 41, 26
 
 
 def code_lines(path: Path) -> int:
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 47_870
+    assert product <= 48_240
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

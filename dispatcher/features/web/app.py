@@ -25,6 +25,8 @@ from dispatcher.features.web.render import STATIC, render
 from dispatcher.features.web.requests.access import Access, Grant, Session
 from dispatcher.features.web.requests.asked import Asked, NotShown
 from dispatcher.features.web.requests.guard import BODY_BYTES, Guard
+from dispatcher.features.web.requests.kept import LONGEST_SECONDS, KeptSessions
+from dispatcher.features.web.requests.password import PasswordTries, TooManyTries, source_of
 from dispatcher.features.web.requests.uploads import store_upload
 from shared.config.settings import Settings
 from shared.config.values import named_chats
@@ -48,6 +50,14 @@ class Page:
 
 
 @dataclass(frozen=True)
+class PasswordDoor:
+    """What the password of one's own opens."""
+
+    tries: PasswordTries
+    sessions: KeptSessions
+
+
+@dataclass(frozen=True)
 class PageServices:
     """What all requests share."""
 
@@ -57,6 +67,12 @@ class PageServices:
     jobs: Jobs
     port: int
     secure: bool = False  # the browser's connection has TLS
+    password: PasswordDoor | None = None
+
+    def session(self, request: Request) -> Session | None:
+        name = request.cookies.get(self.cookie, "")
+        kept = self.password.sessions.session(name) if self.password else None
+        return kept or self.access.session(name)
 
     @property
     def cookie(self) -> str:
@@ -83,9 +99,9 @@ def application(served: PageServices, pages: Sequence[Page], origins: Sequence[s
 
 def _endpoint(served: PageServices, page: Page) -> Callable[[Request], object]:
     async def endpoint(request: Request) -> Response:
-        session = served.access.session(request.cookies.get(served.cookie, ""))
+        session = served.session(request)
         if session is None:
-            return _door(401)
+            return _door(served, 401)
         grant = session.grant
         if (page.writes and grant.read_only) or (page.whole_host and not grant.whole_host):
             return _error(404, NOT_HERE)
@@ -127,30 +143,59 @@ async def _form(request: Request, page: Page, session: Session, settings: Settin
 
 
 async def _enter(request: Request) -> Response:
-    """A token, from the link or from the form, becomes a session; the address without the token follows."""
+    """A token, from the link or from the form, or the password becomes a session; the address without the token follows."""
     served: PageServices = request.app.state.served
     token = request.query_params.get("token", "")
     if request.method == "POST":
-        token = str((await request.form(max_files=0, max_fields=3)).get("token", ""))
+        form = await request.form(max_files=0, max_fields=3)
+        if password := str(form.get("password", "")):
+            return await _enter_by_password(served, request, password)
+        token = str(form.get("token", ""))
     name = served.access.enter(token)
     if name is None:
-        return _door(401, wrong=bool(token))
+        return _door(served, 401, WRONG_LINK if token else "")
+    return _entered(served, name)
+
+
+async def _enter_by_password(served: PageServices, request: Request, password: str) -> Response:
+    source = source_of(request, behind_proxy=served.secure)
+    try:
+        if served.password is None or not await served.password.tries.is_right(password, source):
+            return _door(served, 401, WRONG_PASSWORD)
+    except TooManyTries:
+        return _door(served, 429, TOO_MANY_TRIES)
+    return _entered(served, served.password.sessions.begin(), LONGEST_SECONDS)
+
+
+def _entered(served: PageServices, name: str, seconds: float | None = None) -> Response:
+    """`seconds`: how long the browser keeps the cookie, None until it is closed."""
     # A redirect would be the other site's, from where the link may come.
     answer = HTMLResponse(render("entered.html", title="Entered"))
-    answer.set_cookie(served.cookie, name, httponly=True, samesite="strict", secure=served.secure, path="/")
+    answer.set_cookie(
+        served.cookie, name, int(seconds) if seconds else None, httponly=True, samesite="strict", secure=served.secure, path="/"
+    )  # fmt: skip
     return answer
 
 
 async def _leave(request: Request) -> Response:
     served: PageServices = request.app.state.served
-    served.access.leave(request.cookies.get(served.cookie, ""))
-    answer = _door(200, left=True)
+    name = request.cookies.get(served.cookie, "")
+    served.access.leave(name)
+    if served.password:
+        served.password.sessions.leave(name)
+    answer = _door(served, 200, left=True)
     answer.delete_cookie(served.cookie, path="/", httponly=True, samesite="strict", secure=served.secure)
     return answer
 
 
-def _door(status: int, *, wrong: bool = False, left: bool = False) -> Response:
-    return HTMLResponse(render("door.html", title="Enter", wrong=wrong, left=left), status)
+WRONG_LINK = "This link does not open it: hmem web was started again since, or the link is not whole."
+WRONG_PASSWORD = "This password does not open it."  # noqa: S105 - a sentence
+TOO_MANY_TRIES = "Too many tries from your address are waiting. Wait a minute, or open the link that hmem web printed."
+
+
+def _door(served: PageServices, status: int, wrong: str = "", *, left: bool = False) -> Response:
+    has_password = served.password is not None
+    return HTMLResponse(render("door.html", title="Enter", wrong=wrong, left=left, has_password=has_password), status)
 
 
 def _error(status: int, sentence: str) -> Response:

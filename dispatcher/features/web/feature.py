@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from shared.hooks import hook
 from shared.system.command import CommandEntry
+
+if TYPE_CHECKING:
+    from dispatcher.health.findings import Check
+    from dispatcher.installation.init.context import InitContext
+    from dispatcher.installation.layout import Service
+    from shared.config.settings import Settings
 
 
 @hook
@@ -14,3 +21,25 @@ def commands() -> Sequence[CommandEntry]:
         "The owner's page: what is remembered, and why each answer was what it was. Prints a link on its first line."
     )
     return [CommandEntry("web", "dispatcher.features.web.command", summary)]
+
+
+@hook
+def checks() -> Sequence[Check]:
+    from dispatcher.features.web.service import check_page
+    from dispatcher.health.findings import Check
+
+    return [Check("page", check_page)]
+
+
+@hook
+def init_questions(installation: InitContext) -> None:
+    from dispatcher.features.web.service import ask_for_service
+
+    ask_for_service(installation)
+
+
+@hook
+def service(settings: Settings) -> Service | None:
+    from dispatcher.features.web.service import page_service
+
+    return page_service(settings)

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dispatcher.chat_data.forget.layers.files import remove_old_uploads
-from dispatcher.features.web.app import PageServices, application, grants_of
+from dispatcher.features.web.app import PageServices, PasswordDoor, application, grants_of
 from dispatcher.features.web.jobs import Jobs
 from dispatcher.features.web.pages import PAGES
 from dispatcher.features.web.requests.access import Access
 from dispatcher.features.web.requests.guard import origin_of
+from dispatcher.features.web.requests.kept import KeptSessions
+from dispatcher.features.web.requests.password import PasswordTries
 from dispatcher.features.web.settings import WebSettings
 from shared.config.settings import Settings
 from shared.config.values import listen_address
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     import uvicorn
     from redis import Redis
 
+DEFAULT_ADDRESS = "127.0.0.1:8765"
 #: Seconds that running requests get at the end.
 STOP_SECONDS = 3
 
@@ -62,7 +65,7 @@ def prepare(settings: Settings, listen: str, chats: str = "", *, read_only: bool
     access, redis = Access(grants_of(chats, read_only=read_only)), open_redis(settings.redis_url, COMMAND)
     remove_old_uploads(settings)
     jobs = Jobs(settings)
-    served = PageServices(settings, access, redis, jobs, port, secure)
+    served = PageServices(settings, access, redis, jobs, port, secure, _password_door(settings, access, port))
     app = application(served, PAGES, _origins(settings, bound, host), own.web_proxy)
     base = origin_of(own.web_origin or bound)
     links = [f"{base}/enter?token={token}" for token, _ in access.tokens]
@@ -77,6 +80,16 @@ def prepare(settings: Settings, listen: str, chats: str = "", *, read_only: bool
         ws="none",
     )
     return Prepared(uvicorn.Server(config), listener, redis, access, jobs, links)
+
+
+def _password_door(settings: Settings, access: Access, port: int) -> PasswordDoor | None:
+    """It opens what the first link opens."""
+    own = settings.of(WebSettings)
+    if own.web_password is None:
+        return None
+    hash_of_it, (_, grant) = own.web_password.get_secret_value(), access.tokens[0]
+    file = settings.hmem_state_dir / f"web-sessions-{port}.json"
+    return PasswordDoor(PasswordTries(hash_of_it), KeptSessions(file, hash_of_it, grant))
 
 
 def serve(settings: Settings, listen: str, chats: str, *, read_only: bool) -> None:

@@ -9,12 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from dispatcher.installation import environment
+from dispatcher.installation.hooks import init_questions
 from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.init.telegram_bot import prove_token, wait_for_hello
 from dispatcher.installation.layout import refuse_strange
 from dispatcher.installation.settings_files import new_key
 from shared.config import values as value_checks
 from shared.errors import InstallationIncomplete, SettingsError
+from shared.hooks import features
 from shared.turns.signed.results import signing_key
 
 DEFAULT_NIGHT = "03:00"
@@ -26,6 +28,7 @@ def ask_everything(installation: InitContext) -> None:
     ask_bot(installation)
     ask_night(installation)
     ask_writer(installation)
+    features().ask(init_questions, installation=installation)
     values = installation.values
     values.setdefault("RESULT_HMAC_KEY", new_key())
     signing_key(installation.settings(), "hmem run refuses to start")

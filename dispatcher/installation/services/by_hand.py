@@ -11,24 +11,30 @@ from contextlib import closing, suppress
 
 from redis.exceptions import RedisError
 
+from dispatcher.installation.hooks import service
 from dispatcher.installation.layout import Layout, Service, programs_of
 from dispatcher.installation.run import as_account, run
 from dispatcher.installation.services.systemd import SystemdServices, user_manager_runs
 from shared.config.settings import Settings
 from shared.errors import InstallationIncomplete
+from shared.hooks import features
 from shared.wire.client import asking_once, open_redis
 
-#: Programs that say with `--check` whether they are at work; the night cannot be asked.
+#: Programs that say with `--check` whether they are at work; the others cannot be asked.
 _CHECKED = ("dispatcher", "telegram")
 
 
 class ByHand:
     """The programs of an installation, as far as they can be looked after without a service manager."""
 
-    name, unchecked = "hand", ("night",)
+    name = "hand"
 
     def __init__(self, layout: Layout, programs: Sequence[Service], settings: Settings) -> None:
         self._layout, self.programs, self._settings = layout, programs, settings
+
+    @property
+    def unchecked(self) -> list[str]:
+        return [name for name in self._names() if name not in (*_CHECKED, "redis")]
 
     def install(self) -> bool:
         """Nothing is written."""
@@ -43,7 +49,7 @@ class ByHand:
         if "redis" in names and "redis" in stopped:
             self._start_redis()
         if missing := [name for name in names if name in stopped and name != "redis"]:
-            commands = "\n".join(self.commands([*missing, "night"]))
+            commands = "\n".join(self.commands([*missing, *self.unchecked]))
             raise InstallationIncomplete(
                 "No systemd runs here, so these programs are yours to start. Start each in a terminal of its own, or by whatever "
                 f"starts programs here, then run hmem init again:\n{commands}"
@@ -56,7 +62,7 @@ class ByHand:
             self._start_redis()
 
     def stopped(self) -> list[str]:
-        """Programs that do not run, as far as they can be asked: the night cannot."""
+        """Programs that do not run, as far as they can be asked."""
         return [program.name for program in self.programs if not self._runs(program)]
 
     def remove(self) -> None:
@@ -120,10 +126,10 @@ ServiceManager = SystemdServices | ByHand
 
 
 def services_of(layout: Layout, settings: Settings) -> ServiceManager:
-    """systemd where it runs, else their owner."""
+    """systemd where it runs, else their owner; with the programs of features."""
     own_redis = (layout.redis / "redis.conf").exists()
     bot = settings.telegram_bot_token is not None or (layout.secrets / "bot.toml").exists()
-    programs = programs_of(layout, own_redis=own_redis, bot=bot)
+    programs = [*programs_of(layout, own_redis=own_redis, bot=bot), *features().ask(service, settings=settings)]
     if layout.kind == "three-users" or user_manager_runs():
         return SystemdServices(layout, programs, settings)
     return ByHand(layout, programs, settings)

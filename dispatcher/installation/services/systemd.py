@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -24,14 +24,13 @@ TIMER_STAMPS = Path("/var/lib/systemd/timers")
 #: The units as they are for the directories of docs/install.md, and what they name there.
 SHIPPED = resources.files("dispatcher.installation") / "units"
 _CHECKOUT, _REDIS_BINARY, _REDIS_PLACE = "/opt/hcli-memory", "/usr/bin/redis-server", "/var/lib/hmem-redis"
-#: Service → its unit.
-UNITS = {name: f"hmem-{name}.service" for name in ("redis", "dispatcher", "telegram")} | {"night": "hmem-night.timer"}
+NIGHT_TIMER = "hmem-night.timer"
 
 
 class SystemdServices:
     """The system's manager, or this user's. `unchecked`: programs of which it is not known whether they run."""
 
-    unchecked: tuple[str, ...] = ()
+    unchecked: Sequence[str] = ()
 
     def __init__(self, layout: Layout, programs: Sequence[Service], settings: Settings) -> None:
         self._layout, self.programs, self._settings = layout, programs, settings
@@ -54,6 +53,7 @@ class SystemdServices:
             write_atomic(path, text.encode())
             path.chmod(0o644)
             changed = True
+        changed |= self._remove(self._ours() - set(self.units()))
         if changed:
             self._control("daemon-reload")
         if not self._system and shutil.which("loginctl") and not lingers():
@@ -62,7 +62,7 @@ class SystemdServices:
         return changed
 
     def is_installed(self) -> bool:
-        return any(is_of_init(self._folder / name) for name in self.units())
+        return not self._ours().isdisjoint(self.units())
 
     def start(self, names: Sequence[str]) -> None:
         for name in names:
@@ -76,15 +76,26 @@ class SystemdServices:
         return [program.name for program in self.programs if not self._is_active(self._unit(program.name))]
 
     def remove(self) -> None:
-        ours = {name for name in self.units() if is_of_init(self._folder / name)}
-        for program in reversed(self.programs):
-            unit = self._unit(program.name)
-            if unit in ours:
-                self._control("disable", "--now", unit)
-        for name in ours:
+        programs = [self._unit(program.name) for program in self.programs]
+        ours = self._ours()
+        self._remove(ours.difference(programs))
+        for unit in reversed(programs):
+            self._remove(ours.intersection([unit]))
+        self._control("daemon-reload")
+
+    def _ours(self) -> set[str]:
+        """The units that `hmem init` has written here, those that are no longer wanted as well."""
+        return {path.name for path in self._folder.glob("hmem-*") if is_of_init(path)}
+
+    def _remove(self, units: Iterable[str]) -> bool:
+        """Stop them and remove their files; whether there were any."""
+        found = sorted(units)
+        for name in found:
+            if "[Install]" in (self._folder / name).read_text(encoding="utf-8"):  # the others are started by timers
+                self._control("disable", "--now", name)
             (self._folder / name).unlink(missing_ok=True)
             (TIMER_STAMPS / f"stamp-{name}").unlink(missing_ok=True)
-        self._control("daemon-reload")
+        return bool(found)
 
     def after_restart(self) -> str:
         return ""
@@ -96,28 +107,30 @@ class SystemdServices:
         return {self._unit(program.name): self._of_this_user(program) for program in self.programs}
 
     def _unit(self, name: str) -> str:
-        return UNITS[name] if self._system else f"hmem-{name}.service"
+        return NIGHT_TIMER if self._system and name == "night" else f"hmem-{name}.service"
 
     def _of_this_user(self, program: Service) -> str:
         command = " ".join([shutil.which(program.command[0]) or program.command[0], *program.command[1:]])
         return (SHIPPED / "own-user.service").read_text(encoding="utf-8").format(
             unit=self._unit(program.name), description=program.description, command=command.replace("%", "%%"),
-            settings=self._layout.settings_file, stop_seconds=program.stop_seconds,
+            settings=self._layout.settings_file, stop_seconds=program.stop_seconds, kill_mode=program.kill_mode,
             restart_seconds=1 if program.name == "telegram" else 5,
         )  # fmt: skip
 
     def _of_three_users(self) -> dict[str, str]:
-        wanted = {UNITS[program.name] for program in self.programs}
-        if UNITS["night"] in wanted:
-            wanted |= {"hmem-night.service", "hmem-capture.service", "hmem-capture.timer"}
-        return {name: f"{WRITTEN_BY}.\n{self._placed((SHIPPED / name).read_text('utf-8'))}" for name in wanted}
+        wanted = {self._unit(one.name): one.unit or SHIPPED / self._unit(one.name) for one in self.programs}
+        if NIGHT_TIMER in wanted:
+            wanted |= {
+                name: SHIPPED / name for name in ("hmem-night.service", "hmem-capture.service", "hmem-capture.timer")
+            }
+        return {name: f"{WRITTEN_BY}.\n{self._placed(unit.read_text('utf-8'))}" for name, unit in wanted.items()}
 
     def _placed(self, text: str) -> str:
         """A shipped unit with this installation's program, Redis, night, mirror and keys."""
         text = text.replace(f"{_CHECKOUT}/scripts/nightly.sh", f"{BINARIES}/hmem-night run")
         text = text.replace(f"{_CHECKOUT}/.venv/bin", str(BINARIES))
         if any(one.name == "redis" for one in self.programs):
-            text = text.replace("redis-server.service", UNITS["redis"]).replace(_REDIS_PLACE, str(self._layout.redis))
+            text = text.replace("redis-server.service", self._unit("redis")).replace(_REDIS_PLACE, str(self._layout.redis))
             text = text.replace(_REDIS_BINARY, shutil.which("redis-server") or _REDIS_BINARY)
         minute, hour = self._settings.night_cron.split()[:2]
         if minute.isdecimal() and hour.isdecimal():

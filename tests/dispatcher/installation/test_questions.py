@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from dispatcher.installation.init import questions
 from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.init.questions import ask_bot, ask_everything
 from shared.errors import HmemError, InstallationIncomplete
+from shared.hooks import Hooks
 from tests.servers.telegram_api import TOKEN, TelegramApi
 from tests.support.machine import wait_for
 from tests.support.processes.installing import CHAT, ScriptedTerminal, installation_in
@@ -27,8 +29,10 @@ def api() -> Iterator[TelegramApi]:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def _nothing_of_this_machine_and_no_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those ask their own questions, in tests of theirs."""
     monkeypatch.setenv("TZ", "Europe/Berlin")
+    monkeypatch.setattr(questions, "features", lambda: Hooks([]))
 
 
 def told_code(terminal: ScriptedTerminal) -> str:

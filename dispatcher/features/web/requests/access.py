@@ -1,4 +1,4 @@
-"""Who may see the page: tokens that were printed at the start, and the sessions that they open. Kept in memory alone: a restart ends them all."""
+"""Who may see the page: tokens that were printed at the start, and the sessions that they open, in memory alone: a restart ends those."""
 
 from __future__ import annotations
 

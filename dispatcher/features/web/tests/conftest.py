@@ -61,9 +61,9 @@ class Site:
 
 
 @contextmanager
-def serving(world: World, chats: str = "", **settings: Any) -> Iterator[Site]:
+def serving(world: World, chats: str = "", port: int = 0, **settings: Any) -> Iterator[Site]:
     """The page in this process, and its clients."""
-    with page_over(world, chats, **settings) as page:
+    with page_over(world, chats, port, **settings) as page:
         site = Site(page.prepared, page.base)
         try:
             yield site

@@ -138,9 +138,9 @@ def _explained(world: World, count: int) -> bool:
 
 
 @contextmanager
-def page_over(world: World, chats: str = "", **settings: Any) -> Iterator[PageWorld]:
+def page_over(world: World, chats: str = "", port: int = 0, **settings: Any) -> Iterator[PageWorld]:
     """Serves the page; the commands that it starts have the same settings from the environment."""
-    port = free_port()
+    port = port or free_port()
     changed = {name.upper(): str(value) for name, value in settings.items()}
     with patch.dict(os.environ, world.variables(**changed)):
         prepared = prepare(world.settings(**settings), f"127.0.0.1:{port}", chats)

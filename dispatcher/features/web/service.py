@@ -1,0 +1,148 @@
+"""The page as a service of an installation: the questions of `hmem init`, its unit, its password, and whether it answers."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import sys
+from importlib import resources
+from pathlib import Path
+
+import typer
+
+from dispatcher.features.web.requests.guard import HEADERS
+from dispatcher.features.web.serve import DEFAULT_ADDRESS
+from dispatcher.features.web.settings import WebSettings
+from dispatcher.health.findings import Finding, Setup, ok, warning
+from dispatcher.installation.init.context import InitContext
+from dispatcher.installation.layout import BINARIES, Service, layout_here
+from dispatcher.installation.services.by_hand import services_of
+from dispatcher.installation.settings_files import write_values
+from shared.config import credentials
+from shared.config.settings import Settings, load_settings
+from shared.config.sources import is_of_init, settings_file
+from shared.config.values import listen_address
+from shared.errors import InvalidInput, SettingsError
+
+NAME = "web"
+#: Seconds that the page has to answer the doctor.
+ANSWER_SECONDS = 5.0
+
+
+def page_service(settings: Settings) -> Service | None:
+    if not settings.of(WebSettings).web_service:
+        return None
+    unit = resources.files("dispatcher.features.web") / "units" / "hmem-web.service"
+    # What somebody started on the page goes on when it is stopped.
+    return Service(NAME, "hcli-memory page", (str(BINARIES / "hmem"), "web"), kill_mode="process", unit=unit)
+
+
+def ask_for_service(installation: InitContext) -> None:
+    terminal, values = installation.terminal, installation.values
+    terminal.explain(
+        "You can have a page that shows what is remembered (hmem web). It can run all the time, on this host alone."
+    )
+    given = "yes" if values.get("WEB_SERVICE") else ""
+    if terminal.ask("Keep the page running (yes, no)", "no", _yes_or_no, given=given) == "no":
+        return
+    values.setdefault("WEB_SERVICE", DEFAULT_ADDRESS)
+    if not values.get("WEB_PASSWORD") and not terminal.unattended:
+        _ask_for_password(installation)
+    by = "its password" if values.get("WEB_PASSWORD") else "the link in its log (hmem web --password sets a password)"
+    installation.notes.append(f"Your page is http://{values['WEB_SERVICE']}, opened by {by}.")
+
+
+def _yes_or_no(answer: str) -> str:
+    if answer.lower() not in ("y", "yes", "n", "no"):
+        raise ValueError("Write yes or no")
+    return "yes" if answer.lower().startswith("y") else "no"
+
+
+def _ask_for_password(installation: InitContext) -> None:
+    from dispatcher.features.web.requests.password import hashed
+
+    found: list[str] = []
+
+    def checked(answer: str) -> str:
+        try:
+            found.append(answer if answer == "none" else hashed(answer))
+        except InvalidInput as error:
+            raise ValueError(str(error)) from error
+        return answer
+
+    def same(answer: str) -> str:
+        if answer != first:
+            raise ValueError("This is another one. Write the same password again")
+        return answer
+
+    first = installation.terminal.ask("Its password (none: by a link)", "none", checked, secret=True)
+    if first != "none":
+        installation.terminal.ask("The same again", "", same, secret=True)
+        installation.values["WEB_PASSWORD"] = found[-1]
+
+
+def set_password() -> None:
+    """`hmem web --password`. Before a change of user: the file may be root's alone."""
+    from dispatcher.features.web.requests.password import hashed
+
+    file = _password_file()
+    if not sys.stdin.isatty():
+        raise InvalidInput(
+            "hmem web --password asks on a terminal, so that the password is seen by nobody. Run it on one."
+        )
+    hash_of_it = hashed(typer.prompt("New password", hide_input=True, confirmation_prompt="The same again"))
+    write_values(file, {"WEB_PASSWORD": hash_of_it}, 0o600)
+    said = "A page that runs takes it, and ends the sessions of the old one, when it is started again."
+    if (own := settings_file()) and is_of_init(own):
+        manager = services_of(layout_here(), load_settings())
+        if manager.is_installed() and NAME in [one.name for one in manager.programs]:
+            manager.restart([NAME])
+            said = "The page was started again; the sessions of the old one have ended."
+    typer.echo(f"The hash of the password is in {file}. {said}")
+
+
+def _password_file() -> Path:
+    """The owner's file of secrets, or the settings file where that is one user's own."""
+    if "WEB_PASSWORD" in credentials.variables_set(["WEB_PASSWORD"]):
+        raise InvalidInput("WEB_PASSWORD is set in the environment, which comes before any file. Unset it there first.")
+    place = credentials.places()[-1]
+    if place.is_dir():
+        if os.geteuid() != place.stat().st_uid:
+            raise InvalidInput(
+                f"The secrets of this host are in {place}. Run hmem web --password as their owner (sudo)."
+            )
+        return place / "owner.toml"
+    file = place if place.exists() else settings_file()
+    if file is None or not file.exists():
+        raise SettingsError("There is no settings file for the password yet. Run hmem init first, or set HMEM_CONFIG.")
+    if file.stat().st_mode & 0o077:
+        raise SettingsError(
+            f"Others may read {file}, so no password belongs there. Name a file of secrets by HMEM_CREDENTIALS, or chmod 600 this one."
+        )
+    return file
+
+
+def check_page(setup: Setup) -> Finding:
+    """The page that `hmem init` keeps running answers."""
+    written = setup.settings.of(WebSettings).web_service
+    if not written:
+        return ok("No service keeps the page running (WEB_SERVICE); hmem web starts it.")
+    host, port = listen_address(written)
+    connection = http.client.HTTPConnection(host, port, timeout=ANSWER_SECONDS)
+    try:
+        connection.request("GET", "/static/icon.svg")
+        answered = connection.getresponse().getheader("Content-Security-Policy")
+    except OSError as error:
+        answered, why = None, str(error.strerror or error)
+    except http.client.HTTPException as error:
+        answered, why = None, type(error).__name__
+    else:
+        why = "another program has its port"
+    finally:
+        connection.close()
+    if answered == HEADERS["Content-Security-Policy"]:
+        return ok(f"The page answers at {written}.")
+    return warning(
+        f"The page should run at {written} (WEB_SERVICE), and does not answer there: {why}.",
+        "hmem init starts it again, or says why not; its log: journalctl -u hmem-web. To do without it, unset WEB_SERVICE, then run hmem init.",
+    )

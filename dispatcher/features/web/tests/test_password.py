@@ -1,0 +1,240 @@
+"""The page's own password: who gets in, who waits, and which sessions last."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import re
+import stat
+import subprocess
+import threading
+import time
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from dispatcher.features.web.requests.access import Grant
+from dispatcher.features.web.requests.kept import KEPT_SESSIONS, LONGEST_SECONDS, UNUSED_SECONDS, KeptSessions
+from dispatcher.features.web.requests.password import (
+    LONGEST_DELAY,
+    WAITING,
+    PasswordTries,
+    TooManyTries,
+    hashed,
+    is_right,
+)
+from dispatcher.features.web.tests.conftest import Site, serving
+from shared.config.settings import settings_from
+from shared.errors import InvalidInput, SettingsError
+from shared.system.processes import day_command
+from tests.support.machine import wait_for
+from tests.support.world import REPOSITORY, World
+
+PASSWORD, OTHER = "correct horse battery", "another horse battery"
+HASH = hashed(PASSWORD)
+BEHIND: dict[str, Any] = {"web_origin": "https://memory.example.org", "web_proxy": "127.0.0.1"}
+
+
+def tried(site: Site, password: str, source: str | None = None) -> httpx.Response:
+    """From another address, as our proxy says it."""
+    headers = {"Host": "memory.example.org", "X-Forwarded-For": f"192.0.2.1, {source}"} if source else {}
+    return site.client().post("/enter", data={"password": password}, headers=headers)
+
+
+def test_the_password_opens_what_the_first_link_opens_and_no_script_or_other_site_has_the_session(
+    talked: World,
+) -> None:
+    with serving(talked, web_password=HASH) as site:
+        door = site.client().get("/chats")
+        assert (door.status_code, 'name="password"' in door.text) == (401, True)
+        for wrong in ("", "x", PASSWORD.upper(), HASH, PASSWORD + " "):
+            assert tried(site, wrong).status_code == 401
+        answer = tried(site, PASSWORD)
+        cookie = answer.headers["set-cookie"].lower()
+        assert (answer.status_code, "httponly" in cookie, "samesite=strict" in cookie) == (200, True, True)
+        visitor = site.client()
+        visitor.cookies.update(answer.cookies)
+        assert visitor.get("/operations").status_code == 200
+        other = {"Origin": "https://evil.example"}
+        assert site.client().post("/enter", data={"password": PASSWORD}, headers=other).status_code == 403
+
+
+def test_without_a_password_there_is_no_form_for_it_and_nothing_to_guess(site: Site) -> None:
+    assert 'name="password"' not in site.client().get("/").text
+    assert tried(site, PASSWORD).status_code == 401
+
+
+def test_wrong_tries_of_somebody_else_neither_delay_the_owner_nor_lock_them_out(talked: World) -> None:
+    with serving(talked, web_password=HASH, **BEHIND) as site, ThreadPoolExecutor(12) as strangers:
+        flood = [strangers.submit(tried, site, "wrong", "198.51.100.7") for _ in range(12)]
+        wait_for(lambda: any(one.done() for one in flood), "the first answer to the stranger")
+        began = time.monotonic()
+        assert tried(site, PASSWORD, "203.0.113.9").status_code == 200
+        assert time.monotonic() - began < 2.5, "the stranger's last try waits for more than four seconds"
+        seen = {"Host": "memory.example.org", "X-Forwarded-For": "198.51.100.7"}
+        token = site.prepared.access.tokens[0][0]
+        assert site.client().get("/enter", params={"token": token}, headers=seen).status_code == 200, "links never wait"
+        assert {one.result().status_code for one in flood} == {401, 429}
+
+
+def test_each_wrong_try_of_an_address_makes_its_next_one_wait_longer() -> None:
+    waits: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        waits.append(seconds)
+
+    async def try_all() -> None:
+        tries = PasswordTries(HASH, pause)
+        for _ in range(8):
+            assert not await tries.is_right("wrong", "192.0.2.1")
+        assert await tries.is_right(PASSWORD, "192.0.2.2")
+        assert await tries.is_right(PASSWORD, "192.0.2.1")
+        assert await tries.is_right(PASSWORD, "192.0.2.1")
+
+    asyncio.run(try_all())
+    assert waits == [0.5, 1, 2, 4, LONGEST_DELAY, LONGEST_DELAY, LONGEST_DELAY, LONGEST_DELAY]
+
+
+def test_an_address_has_few_tries_at_once() -> None:
+    async def flood() -> list[object]:
+        tries = PasswordTries(HASH, lambda _: asyncio.sleep(0))
+        return await asyncio.gather(*(tries.is_right("x", "192.0.2.1") for _ in range(30)), return_exceptions=True)
+
+    found = asyncio.run(flood())
+    assert found.count(False) == WAITING
+    assert sum(isinstance(one, TooManyTries) for one in found) == 30 - WAITING
+
+
+def test_sessions_of_the_password_outlive_the_page_and_end_with_it(talked: World) -> None:
+    with serving(talked, web_password=HASH) as site:
+        port = site.base.rpartition(":")[2]
+        cookies = tried(site, PASSWORD).cookies
+        by_link = site.visitor().client.cookies
+        first = site.client()
+        first.cookies.update(cookies)
+        form = re.findall('name="form-token" value="([^"]+)"', first.get("/chat", params={"chat": "9912"}).text)[0]
+    files = list(talked.settings().hmem_state_dir.glob("web-sessions-*.json"))
+    assert [stat.S_IMODE(one.stat().st_mode) for one in files] == [0o600]
+    assert not any(value in files[0].read_text() for value in cookies.values()), "no session can be taken from the file"
+    assert files[0].name == f"web-sessions-{port}.json"
+    for hash_of_it, status in ((HASH, 200), (hashed(OTHER), 401)):
+        with serving(talked, port=int(port), web_password=hash_of_it) as site:
+            again, link = site.client(), site.client()
+            again.cookies.update(cookies)
+            link.cookies.update(by_link)
+            assert again.get("/chats").status_code == status
+            assert link.get("/chats").status_code == 401, "one of a link ends with the page"
+            if status == 200:
+                fact = {"form-token": form, "chat": "9912", "text": "The valve is blue"}
+                assert again.post("/chat/add", data=fact).status_code == 303, "a form that was open goes on"
+                left = site.client()
+                left.cookies.update(tried(site, PASSWORD).cookies)
+                left.post("/leave")
+                assert left.get("/chats").status_code == 401
+
+
+def test_kept_sessions_end_without_use_after_a_month_and_when_they_are_many(tmp_path: Path) -> None:
+    clock, file = [1_000_000.0], tmp_path / "sessions"
+
+    def kept() -> KeptSessions:
+        return KeptSessions(file, HASH, Grant(), lambda: clock[0])
+
+    name = kept().begin()
+    clock[0] += UNUSED_SECONDS + 1
+    assert kept().session(name) is None
+    name = kept().begin()
+    for _ in range(int(LONGEST_SECONDS // (UNUSED_SECONDS / 2))):
+        assert kept().session(name)
+        clock[0] += UNUSED_SECONDS / 2
+    clock[0] += UNUSED_SECONDS / 2
+    assert kept().session(name) is None, "it was used all the time"
+    names = []
+    for _ in range(KEPT_SESSIONS + 1):
+        clock[0] += 1
+        names.append(kept().begin())
+    assert kept().session(names[0]) is None
+    assert kept().session(names[-1])
+    kept().leave(names[-1])
+    assert kept().session(names[-1]) is None
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"x": null}', '{"x": 1e999}'])
+def test_a_file_of_sessions_that_somebody_else_wrote_opens_nothing(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "sessions"
+    file.write_text(content)
+    kept = KeptSessions(file, HASH, Grant())
+    for name in ("", "x", "0.x", "é", "ffffffff.x" * 100):
+        assert kept.session(name) is None
+    assert kept.session(kept.begin())
+    for mark in list(json.loads(file.read_text())):
+        assert kept.session(mark) is None
+
+
+def test_a_password_is_hashed_long_enough_and_the_same_however_it_is_typed() -> None:
+    assert HASH.startswith("$argon2id$v=19$m=65536,t=3,p=4$")
+    assert is_right(hashed("cafe\u0301 cafe\u0301 cafe\u0301"), "caf\u00e9 caf\u00e9 caf\u00e9")
+    with pytest.raises(InvalidInput, match="at least 12"):
+        hashed("short")
+    with pytest.raises(SettingsError, match=r"WEB_PASSWORD: only the hash") as refused:
+        settings_from({"web_password": "my real password"})
+    assert "my real" not in str(refused.value)
+
+
+def typed(world: World, *lines: str, **more: str) -> tuple[int, str]:
+    """`hmem web --password` on a terminal where these are typed; its exit code, and what that terminal shows."""
+    ours, theirs = pty.openpty()
+    command = day_command("web", "--password")
+    environment = {**world.variables(**more), "PYTHONPATH": str(REPOSITORY)}
+    process = subprocess.Popen(
+        command, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+    )
+    os.close(theirs)
+    shown = bytearray()
+
+    def read() -> None:
+        while True:
+            try:
+                part = os.read(ours, 4096)
+            except OSError:  # the other side has ended
+                return
+            shown.extend(part)
+
+    def asked(number: int) -> bool:
+        return shown.count(b": ") > number
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    for number, line in enumerate(lines):
+        wait_for(partial(asked, number), "the question")
+        os.write(ours, line.encode() + b"\n")
+    code = process.wait(60)
+    reader.join(10)
+    os.close(ours)
+    return code, shown.decode()
+
+
+def test_the_password_is_asked_twice_unseen_and_its_hash_is_the_owners_secret(light: World, tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text("# mine\n")
+    file.chmod(0o644)
+    code, shown = typed(light, HMEM_CREDENTIALS=str(file))
+    assert (code, "Others may read" in shown) == (10, True)
+    file.chmod(0o600)
+    code, shown = typed(light, PASSWORD, PASSWORD, HMEM_CREDENTIALS=str(file))
+    assert code == 0, shown
+    assert PASSWORD not in shown
+    written = file.read_text()
+    assert written.startswith("# mine\n")
+    assert is_right(tomllib.loads(written)["WEB_PASSWORD"], PASSWORD)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    code, shown = typed(light, "short", "short", HMEM_CREDENTIALS=str(file))
+    assert (code != 0, "at least 12" in shown, file.read_text() == written) == (True, True, True)
+    refused = light.command("hmem", "web", "--password", check=False)
+    assert "asks on a terminal" in refused.stderr or "no settings file" in refused.stderr
