@@ -82,15 +82,15 @@ class ImportHandOver:
 
     def put(self, path: Path, about: HandedImport) -> HandedImport:
         """Hand a staged file over; InvalidInput if there is no room. Nothing remains of one that fails."""
-        room = self._most - sum(one.size for one in self.waiting() if one.name != about.name)
         self._redis.unlink(about.key)
+        room = self._room(sum(one.size for one in self.waiting() if one.name != about.name))
         size = 0
         try:
             for piece in _compressed(path):
                 size += len(piece)
                 if size > room:
                     raise InvalidInput(
-                        f"The import is too large to be handed to the night's host: all that wait may take {self._most / 1e6:.0f} MB together, "
+                        f"The import is too large to be handed to the night's host: there is room for {max(room, 0) / 1e6:.1f} MB in Redis, "
                         "compressed. Import it there, with hmem-night backfill FILE, or in parts."
                     )
                 self._redis.rpush(about.key, piece)
@@ -102,6 +102,12 @@ class ImportHandOver:
         self._redis.hset(keys.IMPORTS, whole.name, whole.model_dump_json())
         self._redis.persist(whole.key)
         return whole
+
+    def _room(self, waiting: int) -> int:
+        """Bytes for another import. A full Redis takes no messages any more: half of what its memory has left is for them."""
+        memory = self._redis.info("memory")
+        left = memory["maxmemory"] - memory["used_memory"] if memory["maxmemory"] else 2 * self._most
+        return int(min(self._most - waiting, left // 2))
 
     def content(self, one: HandedImport) -> Iterator[bytes]:
         """The file again; ValueError if it is damaged."""
