@@ -47,5 +47,6 @@ PAGES = (
     Page("/import/stage", moving.stage, writes=True, whole_host=True),
     Page("/import/undo", moving.undo, writes=True, whole_host=True),
     Page("/settings", settings.page, whole_host=True),
+    Page("/settings/save", settings.save, writes=True, whole_host=True),
     Page("/jobs/{job}", operations.job),
 )

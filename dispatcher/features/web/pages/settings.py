@@ -1,14 +1,18 @@
-"""*Settings*, to be read: by subject first what people touch, the rest folded, secrets masked."""
+"""*Settings*: by subject first what people touch, the rest folded, secrets masked; what no link should open is only shown."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 from starlette.responses import Response
 
-from dispatcher.features.web.requests.asked import Asked
+from dispatcher.features.web.requests.asked import Asked, NotShown, go_to
 from shared.config import sources
-from shared.config.settings import setting_names
+from shared.config.settings import setting_names, settings_from
+from shared.errors import InvalidInput, SettingsError
+from shared.system.files import Modes, write_atomic
 
 MASKED = "•••••• (set, not shown)"
 #: Subject → the settings that people touch first. One of a feature that was taken out is left out.
@@ -20,6 +24,14 @@ SUBJECTS = {
     "Tools and files": "CLAUDE_ALLOWED_TOOLS CHAT_TOOLS APPROVE_TOOLS TRANSCRIBE_URL SEND_FILES",
     "This page": "WEB_ORIGIN WEB_PROXY",
 }
+
+#: Those that a link could be misused for: who may ask, what tools may do, where data goes, and who sees this page.
+ONLY_SHOWN = frozenset(
+    "TELEGRAM_BOT_TOKEN ALLOWED_CHATS OWNERS REPORT_CHAT ARCHIVE_MIRROR HEARTBEAT_URL CLAUDE_ALLOWED_TOOLS CHAT_TOOLS APPROVE_TOOLS "
+    "TRANSCRIBE_URL SEND_FILES WEB_ORIGIN WEB_PROXY".split()
+)
+EDITABLE = {name for names in SUBJECTS.values() for name in names.split()} - ONLY_SHOWN
+VALUE_CHARACTERS = 200
 
 #: Name, value, where that is from, meaning.
 SettingRow = tuple[str, str, str, str]
@@ -35,7 +47,41 @@ def page(asked: Asked) -> Response:
         rows[name] = name, shown, where.get(name, "default"), field.description or ""
     first = {subject: [rows.pop(name) for name in names.split() if name in rows] for subject, names in SUBJECTS.items()}
     rest = sorted(rows.values())
-    return asked.page("settings.html", "Settings", first=first, rest=rest, file=sources.settings_file())
+    file = sources.settings_file()
+    # What comes before the file is not changed here.
+    open_ = {row[0] for some in first.values() for row in some if row[2] in ("default", "file")}
+    editable = open_ & EDITABLE if file and _may_write(file) else set[str]()
+    more: dict[str, Any] = {"first": first, "rest": rest, "file": file, "editable": editable, "said": asked.said()}
+    return asked.page("settings.html", "Settings", **more)
+
+
+def save(asked: Asked) -> Response:
+    """One value into the settings file, if the program accepts all of them with it."""
+    name, value, file = asked.value("name"), asked.value("value").strip(), sources.settings_file()
+    if name not in EDITABLE:
+        raise NotShown
+    if file is None or not _may_write(file):
+        raise InvalidInput("This page may not write the settings file. Change it there, as the user who owns it.")
+    if sources.origins(setting_names()).get(name, "file") != "file":
+        raise InvalidInput(
+            f"{name} is set in the environment or the credentials, which come before the file. Change it there."
+        )
+    if len(value) > VALUE_CHARACTERS or not value.isprintable():
+        raise InvalidInput(f"The value of {name} is too long, or has characters that cannot be seen. Correct it.")
+    try:
+        settings_from(sources.given_values(setting_names(), file) | {name.lower(): value})
+    except SettingsError as error:
+        raise InvalidInput(f"Nothing was changed. {error}") from error
+    text = sources.with_values(file.read_text(encoding="utf-8"), {name: value}, file)
+    mode = file.stat().st_mode & 0o777
+    write_atomic(file, text.encode(), Modes(mode))
+    asked.session.said = f"{name} is written. The programs take it when they are started again: hmem init does that."
+    return go_to("/settings")
+
+
+def _may_write(file: Path) -> bool:
+    """As who owns it: another's file would become ours."""
+    return file.is_file() and file.stat().st_uid == os.geteuid() and os.access(file.parent, os.W_OK)
 
 
 def _shown(value: Any) -> str:

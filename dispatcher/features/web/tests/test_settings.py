@@ -1,0 +1,60 @@
+"""The settings page: what may be changed there, and what is refused."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from dispatcher.features.web.pages.settings import EDITABLE
+from dispatcher.features.web.tests.conftest import serving
+from tests.support.world import World
+
+
+def test_a_setting_is_changed_in_the_file_of_its_owner_after_the_programs_own_check(
+    light: World, tmp_path: Path
+) -> None:
+    file = tmp_path / "hmem.toml"
+    file.write_text("# mine\nMEMORY_TOKENS = 900\n")
+    file.chmod(0o640)
+    light.environment |= {"HMEM_CONFIG": str(file), "REPORT_AT": "07:00"}
+    with serving(light) as site:
+        owner, look = site.visitor(), site.visitor(1)
+        shown = owner.get("/settings")
+        assert 'aria-label="MEMORY_TOKENS"' in shown
+        for kept in ("WEB_PROXY", "CLAUDE_ALLOWED_TOOLS", "OWNERS", "TELEGRAM_BOT_TOKEN", "REPORT_AT"):
+            assert f'aria-label="{kept}"' not in shown, kept
+        assert "/settings/save" not in look.get("/settings")
+        assert "hmem init does that" in owner.post("/settings/save", name="MEMORY_TOKENS", value="1200")
+        assert file.read_text() == '# mine\nMEMORY_TOKENS = "1200"\n'
+        assert file.stat().st_mode & 0o777 == 0o640
+        owner.post("/settings/save", name="CHAT_TIMEZONE", value="Europe/Lisbon")
+        before = file.read_bytes()
+        for name, value in (
+            ("MEMORY_TOKENS", "many"),
+            ("CHAT_TIMEZONE", "Nowhere"),
+            ("NIGHT_CRON", "x\ny"),
+            ("WRITER", "w" * 300),
+        ):
+            assert name in owner.post("/settings/save", 400, name=name, value=value)
+        assert "come before the file" in owner.post("/settings/save", 400, name="REPORT_AT", value="08:00")
+        for name in ("WEB_PROXY", "CLAUDE_BIN", "OWNERS", "TELEGRAM_BOT_TOKEN", "x"):
+            owner.post("/settings/save", 404, name=name, value="1")
+        assert file.read_bytes() == before
+        assert tomllib.loads(before.decode()) == {"MEMORY_TOKENS": "1200", "CHAT_TIMEZONE": "Europe/Lisbon"}
+
+
+def test_what_a_link_could_be_misused_for_is_only_shown() -> None:
+    forbidden = (
+        "TOOLS",
+        "OWNERS",
+        "ALLOWED",
+        "WEB_",
+        "TOKEN_",
+        "URL",
+        "_BIN",
+        "COMMAND",
+        "MIRROR",
+        "REPORT_CHAT",
+        "BOT_TOKEN",
+    )
+    assert not [name for name in EDITABLE if any(word in name for word in forbidden)]
