@@ -39,6 +39,7 @@ for name in (*setting_names(), "HMEM_CONFIG", credentials.VARIABLE):
     os.environ.pop(name, None)
 _nothing = tempfile.TemporaryDirectory(prefix="hmem-test-")
 os.environ["XDG_CONFIG_HOME"] = _nothing.name
+forked.wait_for_no_disk()
 sources.DEFAULT_CONFIG = credentials.SECRETS_DIR = Path(_nothing.name, "none")
 
 
