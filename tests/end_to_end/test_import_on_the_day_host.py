@@ -106,7 +106,7 @@ def test_what_is_damaged_on_its_way_is_left_out_and_named(light: World) -> None:
     served(light)
     day(light, "import", str(export(light, "what stands at the pond?", "A heron.")), "--yes")
     (key,) = light.redis.keys(f"{KEY}:*")
-    light.redis.lset(key, 0, b"rubbish")
+    light.redis.lset(key, 0, "rubbish")
     light.redis.hset(KEY, "../../x", json.dumps({"sha256": "../../x"}))
     light.night()
     assert "it was damaged on its way and left out; import it again" in day(light, "import", "--list").stdout

@@ -84,7 +84,7 @@ class SystemdServices:
         self._control("daemon-reload")
 
     def _ours(self) -> set[str]:
-        """The units that `hmem init` has written here, those that are no longer wanted as well."""
+        """The units that `hmem init` has written here, also the ones that are no longer wanted."""
         return {path.name for path in self._folder.glob("hmem-*") if is_of_init(path)}
 
     def _remove(self, units: Iterable[str]) -> bool:
@@ -130,7 +130,9 @@ class SystemdServices:
         text = text.replace(f"{_CHECKOUT}/scripts/nightly.sh", f"{BINARIES}/hmem-night run")
         text = text.replace(f"{_CHECKOUT}/.venv/bin", str(BINARIES))
         if any(one.name == "redis" for one in self.programs):
-            text = text.replace("redis-server.service", self._unit("redis")).replace(_REDIS_PLACE, str(self._layout.redis))
+            text = text.replace("redis-server.service", self._unit("redis")).replace(
+                _REDIS_PLACE, str(self._layout.redis)
+            )
             text = text.replace(_REDIS_BINARY, shutil.which("redis-server") or _REDIS_BINARY)
         minute, hour = self._settings.night_cron.split()[:2]
         if minute.isdecimal() and hour.isdecimal():

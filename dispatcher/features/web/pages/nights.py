@@ -19,7 +19,7 @@ from shared.wire import keys
 NIGHTS = 30
 #: Figures of a night's summary that the table has.
 FIGURES = ("new", "quarantined", "release_bytes")
-#: A picture of the nights: figure of `_line`, what it is, the highest value that it can have (None: that of these nights), and how one is said.
+#: A picture of the nights: figure of `_line`, what it is, the highest value that it can have (None: that of these nights), and how to write one.
 _Picture = tuple[str, str, float | None, Callable[[Any], str]]
 PICTURES: Sequence[_Picture] = (
     ("new", "New messages", None, lambda value: counted(value, "new message")),
