@@ -29,7 +29,7 @@ def fetch(night: Night, folder: Path) -> list[HandedImport]:
 
 
 def report_outcomes(night: Night, result: Mapping[str, Any]) -> None:
-    """Tell the other host what became of the imports that the export of this night has read, and delete their content. `result`: of `staging.take`."""
+    """Tell the other host what became of the imports that this night has exported, and delete their content. `result`: of `staging.take`."""
     handed, redis = set(result.get("handed", ())), ImportHandOver(night.redis)
     for one in redis.waiting() if handed else ():
         name = f"{one.sha256}.jsonl"
