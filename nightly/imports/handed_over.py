@@ -18,14 +18,19 @@ from shared.wire.handed_over import HandedImport, ImportHandOver
 
 def fetch(night: Night, folder: Path) -> list[HandedImport]:
     """Write each that waits into the folder, as a staged file; whether one is whole, its reader finds by its name."""
-    waiting = ImportHandOver(night.redis).waiting()
-    for one in waiting:
+    taken, redis = list[HandedImport](), ImportHandOver(night.redis)
+    for one in redis.waiting():
+        try:
+            redis.take(one)
+        except OutOfMemoryError:
+            continue  # the next night, since this one empties Redis
+        taken.append(one)
         with atomic_writer(make_dir(folder) / f"{one.sha256}.jsonl") as handle:
             try:
-                handle.writelines(ImportHandOver(night.redis).content(one))
+                handle.writelines(redis.content(one))
             except ValueError:
                 continue  # what is there of it does not match its name
-    return waiting
+    return taken
 
 
 def report_outcomes(night: Night, result: Mapping[str, Any]) -> None:

@@ -18,22 +18,22 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from redis import RedisError
+from redis import RedisError, ResponseError
 
 from shared.errors import InvalidInput
 from shared.wire import keys
 
 #: Digits of the hash by which people name an import.
 NAME_DIGITS = 12
-#: How much all imports that wait may take in Redis, in bytes; and of what a file is compressed and sent at once.
-MOST_BYTES, PIECE_BYTES = 200_000_000, 4_000_000
+#: How much all imports that wait may take in Redis, in bytes; of what a file is compressed and sent at once; and how large a file may become again.
+MOST_BYTES, PIECE_BYTES, MOST_UNPACKED = 200_000_000, 4_000_000, 4_000_000_000
 #: Pieces that a killed process has left without an entry go after so long; an outcome is shown so long. Seconds.
 UNFINISHED_SECONDS, OUTCOME_SECONDS = 86_400, 90 * 86_400
 
 
 class HandedImport(BaseModel):
-    """`chats`: id → turns; `size`: bytes in Redis; `at`, `done_at`: POSIX seconds; `outcome`: how many turns were new, known …; `damaged`: it
-    was not what was handed over, and the night left it out."""
+    """`chats`: id → turns; `size`: bytes in Redis; `at`, `done_at`: POSIX seconds; `taken`: a night has begun to read it, so it cannot be taken
+    back any more; `outcome`: how many turns were new, known …; `damaged`: it was not what was handed over, and the night left it out."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
@@ -43,6 +43,7 @@ class HandedImport(BaseModel):
     chats: dict[str, int]
     at: float
     size: int = 0
+    taken: bool = False
     done_at: float | None = None
     outcome: dict[str, int] = {}
     damaged: bool = False
@@ -81,7 +82,10 @@ class ImportHandOver:
         return [one for one in self.all() if one.waits]
 
     def put(self, path: Path, about: HandedImport) -> HandedImport:
-        """Hand a staged file over; InvalidInput if there is no room. Nothing remains of one that fails."""
+        """Hand a staged file over, unless it waits already; InvalidInput if there is no room. Nothing remains of one that fails."""
+        for one in self.waiting():
+            if one.sha256 == about.sha256 and self._redis.exists(one.key):
+                return one
         self._redis.unlink(about.key)
         room = self._room(sum(one.size for one in self.waiting() if one.name != about.name))
         size = 0
@@ -99,8 +103,10 @@ class ImportHandOver:
             self._redis.unlink(about.key)
             raise
         whole = about.model_copy(update={"size": size})
-        self._redis.hset(keys.IMPORTS, whole.name, whole.model_dump_json())
-        self._redis.persist(whole.key)
+        with self._redis.pipeline(transaction=True) as pipe:
+            pipe.hset(keys.IMPORTS, whole.name, whole.model_dump_json())
+            pipe.persist(whole.key)
+            pipe.execute()
         return whole
 
     def _room(self, waiting: int) -> int:
@@ -109,26 +115,38 @@ class ImportHandOver:
         left = memory["maxmemory"] - memory["used_memory"] if memory["maxmemory"] else 2 * self._most
         return int(min(self._most - waiting, left // 2))
 
+    def take(self, one: HandedImport) -> None:
+        """A night begins to read it: from now on it cannot be taken back."""
+        self._note(one.model_copy(update={"taken": True}))
+
     def content(self, one: HandedImport) -> Iterator[bytes]:
         """The file again; ValueError if it is damaged."""
-        reading = zlib.decompressobj()
-        for number in range(self._redis.llen(one.key)):
-            piece = self._redis.lindex(one.key, number)
-            try:
-                yield reading.decompress(piece or b"")
-            except zlib.error as error:
-                raise ValueError("it was damaged on its way") from error
+        reading, length = zlib.decompressobj(), 0
+        try:
+            for number in range(self._redis.llen(one.key)):
+                packed = self._redis.lindex(one.key, number) or b""
+                while packed:
+                    piece = reading.decompress(packed, PIECE_BYTES)
+                    packed, length = reading.unconsumed_tail, length + len(piece)
+                    if length > MOST_UNPACKED:
+                        raise ValueError("it is larger than an import can be")
+                    yield piece
+        except (zlib.error, ResponseError) as error:  # or a key of another type
+            raise ValueError("it was damaged on its way") from error
 
     def done(self, one: HandedImport, *, outcome: dict[str, int], damaged: bool = False) -> None:
         """The night has taken it in. Content that a killed one has left goes, too, and outcomes that nobody asks for any more."""
         now = time.time()
         ended = one.model_copy(update={"done_at": now, "outcome": outcome, "damaged": damaged})
-        self._redis.hset(keys.IMPORTS, ended.name, ended.model_dump_json())
+        self._note(ended)
         for each in self.all():
             if each.done_at is not None:
                 self._redis.unlink(each.key)
                 if each.done_at < now - OUTCOME_SECONDS:
                     self._redis.hdel(keys.IMPORTS, each.name)
+
+    def _note(self, one: HandedImport) -> None:
+        self._redis.hset(keys.IMPORTS, one.name, one.model_dump_json())
 
     def take_back(self, one: HandedImport) -> None:
         self._redis.expire(one.key, UNFINISHED_SECONDS)

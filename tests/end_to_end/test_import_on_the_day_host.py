@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shared.errors import InvalidInput
-from shared.wire.handed_over import HandedImport, ImportHandOver
+from shared.wire.handed_over import PIECE_BYTES, HandedImport, ImportHandOver
 from tests.nightly.imports.exports.builders import NOON, gpt_conversation, gpt_node, written, zipped
 from tests.support.night.two_hosts import DayHost
 from tests.support.world import World
@@ -82,8 +83,10 @@ def test_it_is_taken_back_until_a_night_has_it(light: World) -> None:
     (waiting,) = listed(light)
     light.redis.set("hcli:mem:night:owner", "a night")
     refused = day(light, "import", "--undo", waiting["import"], check=False)
-    assert "A night is running and may have taken it." in refused.stderr
+    assert "A night has begun to take it." in refused.stderr
     light.redis.delete("hcli:mem:night:owner")
+    assert day(light, "import", str(light.root / "export.zip"), "--yes").returncode == 0  # again: it waits already
+    assert listed(light) == [waiting]
     assert "is taken back: no night will see it." in day(light, "import", "--undo", waiting["import"]).stdout
     assert light.redis.keys(f"{KEY}*") == []
     light.night()
@@ -95,7 +98,10 @@ def test_a_killed_night_leaves_it_for_the_next_one(light: World, place: str) -> 
     served(light)
     day(light, "import", str(export(light, "what stands at the pond?", "A heron.")), "--yes")
     light.command("hmem-night", "run", HMEM_CRASH_AT=place, check=False)
-    assert listed(light)[0]["waiting"]
+    (one,) = listed(light)
+    assert one["waiting"]
+    refused = day(light, "import", "--undo", one["import"], check=False)
+    assert "A night has begun to take it." in refused.stderr
     light.night()
     (one,) = listed(light)
     assert not one["waiting"]
@@ -114,13 +120,24 @@ def test_what_is_damaged_on_its_way_is_left_out_and_named(light: World) -> None:
     assert light.redis.keys(f"{KEY}:*") == []
 
 
+def test_a_small_import_that_would_unpack_to_a_large_one_is_damaged(
+    light: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shared.wire.handed_over.MOST_UNPACKED", 10_000_000)
+    one = HandedImport(sha256="0" * 64, source="chatgpt", files=["x"], chats={CHAT: 1}, at=NOON)
+    light.redis.rpush(one.key, zlib.compress(bytes(50_000_000)))
+    with pytest.raises(ValueError, match="larger than an import can be"):
+        assert max(map(len, ImportHandOver(light.redis).content(one))) <= PIECE_BYTES
+
+
 def test_forgetting_its_chat_removes_it(light: World) -> None:
     served(light)
     day(light, "import", str(export(light, "what stands at the pond?", "A heron.")), "--yes")
-    shown = day(light, "forget", "--chat", "815", check=False).stdout
-    assert "imports that wait" not in shown
+    name = f"redis: import {listed(light)[0]['import']}"
+    for others in (("--chat", "815"), ("--turn", "t1:user")):
+        assert name not in day(light, "forget", *others, check=False).stdout
     done = day(light, "forget", "--chat", CHAT, "--yes", check=False)
-    assert "imports that wait" in done.stdout + done.stderr
+    assert name in done.stdout + done.stderr
     assert light.redis.keys(f"{KEY}*") == []
 
 
@@ -136,6 +153,7 @@ def test_one_that_is_too_large_is_refused_and_leaves_nothing(light: World, tmp_p
     assert b"".join(handing.content(whole)) == path.read_bytes()
     with pytest.raises(InvalidInput, match="too large"):
         ImportHandOver(light.redis, most=whole.size).put(path, one.model_copy(update={"sha256": "1" * 64}))
+    assert ImportHandOver(light.redis, most=0).put(path, one) == whole, "what waits already needs no room"
     assert light.redis.ttl(f"{KEY}:{'0' * 64}") == -1, "it stays until a night comes"
     light.redis.config_set("maxmemory", light.redis.info("memory")["used_memory"] + 3000)
     with pytest.raises(InvalidInput, match="there is room for 0"):  # half of what is left is for messages

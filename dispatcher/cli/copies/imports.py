@@ -251,9 +251,9 @@ def _taken_back(settings: Settings, name: str) -> bool:
         for one in handed.waiting():
             if one.name != name:
                 continue
-            if client.exists(keys.NIGHT_OWNER):
+            if one.taken or client.exists(keys.NIGHT_OWNER):
                 raise InvalidInput(
-                    "A night is running and may have taken it. Look again when it has ended: hmem import --list."
+                    "A night has begun to take it. When one has ended well, hmem import --list shows what became of it."
                 )
             handed.take_back(one)
             typer.echo(f"The import {name} is taken back: no night will see it.")

@@ -105,13 +105,15 @@ class RedisLayer:
                 yield RedisEntry("redis: events", key, raw, "value", texts)
 
     def _imports(self, scope: Scope) -> Iterator[RedisEntry]:
-        """Whole imports that another host's night is to take in, or has: they are compressed, so no words are searched for in them."""
-        for one in ImportHandOver(self._redis).all() if scope.asked.kind != "import" else ():
+        """Imports for another host's night, whole: they are compressed, so neither words nor a chat's part is searched for in them. Turns that are
+        named by id are left to the night, which imports none that were erased."""
+        for one in ImportHandOver(self._redis).all() if scope.asked.kind in ("chat", "matching") else ():
             everywhere = scope.asked.kind == "matching" and any(map(scope.asked.concerns, one.chats))
             if set(one.chats) & set(scope.chats) or (one.waits and everywhere):
-                layer = "redis: imports that wait for the night" if one.waits else "redis: imports"
+                layer = f"redis: import {one.name}"
                 yield RedisEntry(layer, keys.IMPORTS.encode(), b"", "field", tuple(one.files), one.name.encode())
-                yield RedisEntry(layer, one.key.encode(), b"", "key")
+                if one.waits:
+                    yield RedisEntry(f"{layer}, content", one.key.encode(), b"", "key")
 
     def _results(self, scope: Scope) -> Iterator[RedisEntry]:
         for key, raw in self._reader.scan(f"{keys.result('')}*"):
