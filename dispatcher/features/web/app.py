@@ -190,7 +190,7 @@ async def _leave(request: Request) -> Response:
 
 WRONG_LINK = "This link does not open it: hmem web was started again since, or the link is not whole."
 WRONG_PASSWORD = "This password does not open it."  # noqa: S105 - a sentence
-TOO_MANY_TRIES = "Too many tries from your address are waiting. Wait a minute, or open the link that hmem web printed."
+TOO_MANY_TRIES = "Too many tries are waiting. Wait a minute, or open a link: hmem web prints one on a terminal."
 
 
 def _door(served: PageServices, status: int, wrong: str = "", *, left: bool = False) -> Response:

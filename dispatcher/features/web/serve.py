@@ -95,7 +95,10 @@ def _password_door(settings: Settings, access: Access, port: int) -> PasswordDoo
 def serve(settings: Settings, listen: str, chats: str, *, read_only: bool) -> None:
     """Print the links, and serve until it is stopped."""
     with closing(prepare(settings, listen, chats, read_only=read_only)) as prepared:
-        _print_links(prepared.links, prepared.access)
+        if settings.of(WebSettings).web_password is None or sys.stdout.isatty():
+            _print_links(prepared.links, prepared.access)
+        else:  # of a service: no link stays in its log
+            sys.stderr.write("The page is served, and its password opens it. Links are printed on a terminal alone.\n")
         prepared.run()
 
 

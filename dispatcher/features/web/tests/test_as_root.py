@@ -54,7 +54,8 @@ def test_under_its_unit_the_page_is_the_dispatchers_user_and_nights_run_as_their
     with log.open("wb") as stream:
         page = subprocess.Popen(words, env=variables, stdout=stream, stderr=stream, cwd=REPOSITORY)
     try:
-        wait_for(lambda: "/enter?token=" in log.read_text() or page.poll() is not None, "the page")
+        wait_for(lambda: "its password opens it" in log.read_text() or page.poll() is not None, "the page")
+        assert "token=" not in log.read_text(), "no link stays in the log of a service that has a password"
         state = Path(f"/proc/{page.pid}/status").read_text()
         assert re.search(r"Uid:\s+(\d+)\s+(\d+)\s+(\d+)", state).groups() == (str(DAY),) * 3  # type: ignore[union-attr]
         assert {re.search(rf"{name}:\s+(\w+)", state)[1] for name in ("CapEff", "CapPrm", "CapBnd")} == {BOUND}  # type: ignore[index]
@@ -64,9 +65,9 @@ def test_under_its_unit_the_page_is_the_dispatchers_user_and_nights_run_as_their
             assert client.post("/enter", data={"password": PASSWORD}).status_code == 200
             visitor.get("/nights")
             visitor.post("/nights/run")
-            wait_for(lambda: (here.root / "night" / "catalog.json").exists(), "the night")
+            wait_for(lambda: (here.root / "night" / "catalog.sqlite").exists(), "the night")
         assert (here.root / "state" / f"web-sessions-{port}.json").stat().st_uid == DAY
-        assert (here.root / "night" / "catalog.json").stat().st_uid == NIGHT
+        assert (here.root / "night" / "catalog.sqlite").stat().st_uid == NIGHT
         assert here.foreign_files() == []
     finally:
         page.terminate()

@@ -19,16 +19,21 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import Request
 
 from dispatcher.features.web.requests.access import Grant
 from dispatcher.features.web.requests.kept import KEPT_SESSIONS, LONGEST_SECONDS, UNUSED_SECONDS, KeptSessions
 from dispatcher.features.web.requests.password import (
+    ALL_WAITING,
+    AT_ONCE,
     LONGEST_DELAY,
+    MOST_CHARACTERS,
     WAITING,
     PasswordTries,
     TooManyTries,
     hashed,
     is_right,
+    source_of,
 )
 from dispatcher.features.web.tests.conftest import Site, serving
 from shared.config.settings import settings_from
@@ -112,6 +117,37 @@ def test_an_address_has_few_tries_at_once() -> None:
     assert sum(isinstance(one, TooManyTries) for one in found) == 30 - WAITING
 
 
+def test_many_addresses_fill_a_short_queue_and_are_sent_away_at_once() -> None:
+    async def flood() -> tuple[list[bool | BaseException], bool]:
+        tries = PasswordTries(HASH)
+        found = await asyncio.gather(
+            *(tries.is_right("x", f"192.0.2.{one}") for one in range(60)), return_exceptions=True
+        )
+        return found, await tries.is_right(PASSWORD, "203.0.113.9")
+
+    found, right_afterwards = asyncio.run(flood())
+    assert (found.count(False), right_afterwards) == (AT_ONCE + ALL_WAITING, True)
+    assert sum(isinstance(one, TooManyTries) for one in found) == 60 - AT_ONCE - ALL_WAITING
+
+
+@pytest.mark.parametrize(
+    ("lines", "source"),
+    [
+        (["192.0.2.1"], "192.0.2.1"),
+        (["203.0.113.1, 192.0.2.1"], "192.0.2.1"),
+        (["203.0.113.1", "192.0.2.1"], "192.0.2.1"),
+        (["2001:db8:0:1::5"], "2001:db8::/48"),
+        (["2001:db8:0:ffff::5"], "2001:db8::/48"),
+        ([], "127.0.0.1"),
+    ],
+)
+def test_who_tries_is_whom_the_proxy_names_last(lines: list[str], source: str) -> None:
+    headers = [(b"x-forwarded-for", line.encode()) for line in lines]
+    asked = Request({"type": "http", "headers": headers, "client": ("127.0.0.1", 1)})
+    assert source_of(asked, behind_proxy=True) == source
+    assert source_of(asked, behind_proxy=False) == "127.0.0.1"
+
+
 def test_sessions_of_the_password_outlive_the_page_and_end_with_it(talked: World) -> None:
     with serving(talked, web_password=HASH) as site:
         port = site.base.rpartition(":")[2]
@@ -182,6 +218,12 @@ def test_a_password_is_hashed_long_enough_and_the_same_however_it_is_typed() -> 
     assert is_right(hashed("cafe\u0301 cafe\u0301 cafe\u0301"), "caf\u00e9 caf\u00e9 caf\u00e9")
     with pytest.raises(InvalidInput, match="at least 12"):
         hashed("short")
+    long = "a" + "\u0301" * 60_000 + "\u0316" * 60_000
+    began = time.monotonic()
+    assert not is_right(HASH, long)
+    with pytest.raises(InvalidInput, match="at most 1000"):
+        hashed(long[: MOST_CHARACTERS + 1])
+    assert time.monotonic() - began < 1, "the accents of a long one are not composed"
     with pytest.raises(SettingsError, match=r"WEB_PASSWORD: only the hash") as refused:
         settings_from({"web_password": "my real password"})
     assert "my real" not in str(refused.value)
