@@ -9,7 +9,7 @@ from shared.hooks import hook
 from shared.system.command import CommandEntry
 
 if TYPE_CHECKING:
-    from dispatcher.health.findings import Check
+    from dispatcher.health.findings import Check, Finding, Setup
     from dispatcher.installation.init.context import InitContext
     from dispatcher.installation.layout import Service
     from shared.config.settings import Settings
@@ -25,10 +25,15 @@ def commands() -> Sequence[CommandEntry]:
 
 @hook
 def checks() -> Sequence[Check]:
-    from dispatcher.features.web.service import check_page
     from dispatcher.health.findings import Check
 
-    return [Check("page", check_page)]
+    return [Check("page", _check_page)]
+
+
+def _check_page(setup: Setup) -> Finding:
+    from dispatcher.features.web.service import check_page  # it loads the page, which hmem status does not need
+
+    return check_page(setup)
 
 
 @hook

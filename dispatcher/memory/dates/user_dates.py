@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from zoneinfo import ZoneInfo
 
-from dispatcher.memory.dates.coming_times import ambiguous, languages_tried, read_coming
+from dispatcher.memory.dates.coming_times import ambiguous, languages_tried, read_coming, take_clock
 from shared.errors import InvalidInput
 from shared.text.dates.named_times import read_times
 from shared.text.format import one_line, shorten
@@ -45,7 +46,8 @@ def goal_deadline(kind: str, text: str, now: float, zone: ZoneInfo) -> float:
 def _past(text: str, now: float, zone: ZoneInfo) -> float | None:
     """When the past time was that a text names, and nothing else; None for any other text."""
     for language in languages_tried():
-        times = read_times(text, now, zone, language)
-        if times.spans and not re.search(r"\w", times.beside):
-            return times.spans[0][0]
+        with suppress(ValueError):  # an hour that no day has
+            times = read_times(take_clock(one_line(text).lower(), language)[0], now, zone, language)
+            if times.spans and not re.search(r"\w", times.beside):
+                return times.spans[0][0]
     return None

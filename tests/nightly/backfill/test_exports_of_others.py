@@ -84,7 +84,7 @@ def test_the_commands_take_their_options_and_name_what_is_wrong(light: World) ->
     path = written(light.root / "chat.txt", "03/04/24, 10:00 - Ann: hi\n03/04/24, 10:01 - AI: hello\n")
     asked = backfill(light, str(path), "--chat", "9912", "--dry-run", check=False)
     assert asked.returncode == 24
-    assert "is WhatsApp's exported chat (ZIP or text): a file whose lines begin with a date" in asked.stdout
+    assert "is WhatsApp's exported chat: a file whose lines begin with a date" in asked.stdout
     assert "--dates dmy, mdy or ymd" in asked.stderr
     for other, code in (("claude", 24), ("openclaw", 0)):  # any text may be a note
         other_format = backfill(light, other, str(path), "--chat", "9912", "--dry-run", check=False)

@@ -76,7 +76,7 @@ def test_what_no_phrase_reads_is_left_to_dateparser_in_the_language_of_the_chat(
         assert said("heute in einer Woche") == "2026-12-02"
 
 
-@pytest.mark.parametrize("text", ["yesterday", "letzten Freitag", "3 November 2020", "2026-11-24"])
+@pytest.mark.parametrize("text", ["yesterday", "yesterday 9:00", "letzten Freitag", "3 November 2020", "2026-11-24"])
 def test_a_time_that_is_over_is_refused_with_its_day(text: str) -> None:
     with pytest.raises(InvalidInput, match="is in the past"):
         deadline_of(text, NOW, BERLIN)

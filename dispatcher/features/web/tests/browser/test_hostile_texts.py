@@ -14,7 +14,8 @@ from dispatcher.features.web.tests.page_world import PageWorld
 
 #: What a text may not have made: elements of its own, handlers, frames, and scripts that are not ours.
 BROKEN_OUT = f"""() => [...document.querySelectorAll(`[{ATTRIBUTE}], [onload], [onerror], [onfocus], [onmouseover], iframe, object, base,
-  body img, body svg, body style, body link, body meta, script:not([src^='/static/']), a[href^='javascript' i], [hx-on\\\\:load], [autofocus]`)]
+  body img, body svg:not([role='img']), body style, body link, body meta,
+  script:not([src^='/static/']), a[href^='javascript' i], [hx-on\\\\:load], [autofocus]`)]
   .map((one) => one.outerHTML.slice(0, 200))"""
 #: Everything that a person, or a screen reader, gets: texts, and what is in fields and names.
 ALL_TEXT = """() => [document.title, document.body.innerText, document.body.textContent,
