@@ -35,6 +35,8 @@ TELL_OWNER = later("Please tell my owner.")
 
 #: Characters that no text may contain: NUL (no database accepts it) and lone surrogates (they have no UTF-8).
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+#: Passwords in addresses, and keys of APIs.
+_SECRET = re.compile(r"(?<=://)\S*(?=@)|\bsk-[\w-]{6,}")
 _RESETS = re.compile(r"\bresets (?:at )?([^·∙|\n]{1,60})")
 #: Exit codes of a program that starts another one (a shell) if that is missing or cannot be executed.
 NOT_STARTED = (126, 127)
@@ -192,13 +194,14 @@ def cannot_start(own_words: str) -> Answer:
 
 
 def failed(words: str, own_words: str = "", advice: str = TRY_AGAIN, **more: Any) -> Answer:
-    """A failed answer: `words` for the chat, the CLI's own message for the log, and what else is known (`Answer`)."""
+    """A failed answer: `words` for the chat, the CLI's own message for the log and, without secrets, the owner, and what else is known."""
     import structlog  # late: `hmem status` reads why questions wait
 
     structlog.get_logger().warning(
         "the Claude CLI gave no answer", told=words, cli=own_words[-LOGGED_CHARACTERS:] or None
     )
-    cause = shorten(one_line(own_words[-LOGGED_CHARACTERS:]), CAUSE_CHARACTERS)
+    shown = _SECRET.sub("•••", _UNSTORABLE.sub("\ufffd", own_words))
+    cause = shorten(one_line(shown[-LOGGED_CHARACTERS:]), CAUSE_CHARACTERS)
     return Answer("", error=tr(words), advice=tr(advice), cause=cause, **more)
 
 

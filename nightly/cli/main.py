@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nightly.cli.backfill import Json, backfill, given_chat
-from shared.errors import EmbeddingError, InvalidInput, SettingsError
+from shared.errors import EmbeddingError, InvalidInput
 from shared.system.command import application, end_with, print_json, run_command, start_night
 
 if TYPE_CHECKING:
@@ -130,13 +130,10 @@ def schedule() -> None:
     from apscheduler.schedulers.blocking import BlockingScheduler
     from apscheduler.triggers.cron import CronTrigger
 
+    from shared.config.values import named_weekdays
+
     settings = start_night()
-    try:
-        trigger = CronTrigger.from_crontab(named_weekdays(settings.night_cron), timezone=settings.timezone)
-    except ValueError as error:
-        raise SettingsError(
-            f"NIGHT_CRON={settings.night_cron!r} is not a cron expression: {error}. Write one like '0 3 * * *'."
-        ) from error
+    trigger = CronTrigger.from_crontab(named_weekdays(settings.night_cron), timezone=settings.timezone)
     scheduler = BlockingScheduler(timezone=settings.timezone)
     once = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
     scheduler.add_job(_run_apart, trigger, args=["run", settings.timezone], **once)
@@ -149,19 +146,6 @@ def schedule() -> None:
         scheduler.start()
     except (KeyboardInterrupt, SystemExit):
         typer.echo("Stopped.", err=True)
-
-
-def named_weekdays(expression: str) -> str:
-    """A cron expression with its weekdays as names: APScheduler counts from Monday = 0, cron from Sunday = 0 (or 7)."""
-    *others, weekdays = expression.split() or [""]
-    names = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-    days: list[str] = []
-    for part in weekdays.split(","):
-        first, dash, last = part.partition("-")
-        if not (first.isdigit() and (not dash or last.isdigit())):
-            return expression  # names, * and steps mean the same in both
-        days += [names[day % 7] for day in range(int(first), int(last or first) + 1)]
-    return " ".join([*others, ",".join(dict.fromkeys(days))])
 
 
 def _run_apart(command: str, zone: ZoneInfo) -> None:

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, Field, field_validator
 
-from shared.config.values import BlankIsUnset
+from shared.config.values import BlankIsUnset, CronExpression
 
 #: What a writer may be asked for.
 Work = Literal["facts", "sessions", "summaries", "notes"]
@@ -31,7 +31,9 @@ def named(writer: Writer | None) -> str | None:
 class NightSettings(BaseModel):
     """A part of `Settings`."""
 
-    night_cron: str = Field("0 3 * * *", description="when hmem-night schedule runs a night (cron, in CHAT_TIMEZONE)")
+    night_cron: CronExpression = Field(
+        "0 3 * * *", description="when hmem-night schedule runs a night (cron, in CHAT_TIMEZONE)"
+    )
     publish_target: str | None = Field(
         None,
         description="where releases go: a directory, or [user@]host:path (docs/two-hosts.md); unset: HMEM_MEMORY_DIR",

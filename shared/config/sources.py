@@ -27,7 +27,7 @@ WRITTEN_BY = "# Written by hmem init"
 
 def is_of_init(path: Path) -> bool:
     """Whether `hmem init` has written this file."""
-    return path.exists() and path.read_text(encoding="utf-8", errors="replace").startswith(WRITTEN_BY)
+    return path.is_file() and path.read_text(encoding="utf-8", errors="replace").startswith(WRITTEN_BY)
 
 
 def given_values(names: Iterable[str], file: Path | None) -> dict[str, Any]:

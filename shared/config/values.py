@@ -18,6 +18,10 @@ SHARED_ACCOUNTS = frozenset({"1087968824", "136817688", "777000"})
 LOOPBACK = "127.0.0.1"
 _WRITTEN = re.compile(r"(?:(?:\[(?P<six>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\s:\[\]/@]*)):)?(?P<port>[0-9]{1,5})")
 
+#: Once a day, at this minute and hour; and cron's numbers of the weekdays.
+_DAILY = re.compile(r"[0-5]?[0-9] (?:[01]?[0-9]|2[0-3]) \* \* \*")
+_WEEKDAYS = frozenset("01234567")
+
 
 def known_zone(value: str) -> str:
     """The name of a time zone, unchanged; ValueError if this host does not know it."""
@@ -110,6 +114,35 @@ def clock_time(value: str) -> str:
     return value
 
 
+def cron_expression(value: str) -> str:
+    """Five fields with a blank between them: it may become a line of a crontab. ValueError if it is none."""
+    value = " ".join(value.split())
+    if _DAILY.fullmatch(value):  # the library itself is loaded only for others, since loading takes long
+        return value
+    from apscheduler.triggers.cron import CronTrigger
+
+    try:
+        if not re.fullmatch("[0-9A-Za-z*/, -]*", value):
+            raise ValueError("it has other characters than cron knows")
+        CronTrigger.from_crontab(named_weekdays(value), timezone="UTC")
+    except ValueError as error:
+        raise ValueError(f"{value!r} is not a cron expression ({error}); write one like 0 3 * * *") from None
+    return value
+
+
+def named_weekdays(expression: str) -> str:
+    """A cron expression with its weekdays as names: APScheduler counts from Monday = 0, cron from Sunday = 0 (or 7)."""
+    *others, weekdays = expression.split() or [""]
+    names = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+    days: list[str] = []
+    for part in weekdays.split(","):
+        first, dash, last = part.partition("-")
+        if not (first in _WEEKDAYS and (not dash or last in _WEEKDAYS)):
+            return expression  # names, * and steps mean the same in both
+        days += [names[day % 7] for day in range(int(first), int(last or first) + 1)]
+    return " ".join([*others, ",".join(dict.fromkeys(days))])
+
+
 def ip_address(value: str) -> str:
     """An IP address, or nothing."""
     if value.strip():
@@ -149,6 +182,7 @@ T = TypeVar("T")
 #: What is set to nothing is unset.
 BlankIsUnset = Annotated[T | None, BeforeValidator(_blank_to_none)]
 AbsolutePath = Annotated[Path, AfterValidator(absolute)]
+CronExpression = Annotated[str, AfterValidator(cron_expression)]
 ClockTime = Annotated[str, AfterValidator(clock_time)]
 HttpUrl = Annotated[str, AfterValidator(http_url)]
 RedisUrl = Annotated[str, AfterValidator(redis_url)]

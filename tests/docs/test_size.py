@@ -17,9 +17,9 @@ BUDGETS = {
     "dispatcher/answering": 1815,
     "dispatcher/bots": 2600,
     "dispatcher/chat_data": 2285,
-    "dispatcher/claude": 985,
+    "dispatcher/claude": 990,
     "dispatcher/cli": 1610,
-    "dispatcher/features": 7435,
+    "dispatcher/features": 7460,
     "dispatcher/health": 1335,
     "dispatcher/installation": 1640,
     "dispatcher/memory": 4595,
@@ -29,7 +29,7 @@ BUDGETS = {
     "nightly": 360,
     "nightly/archive": 1885,
     "nightly/backfill": 440,
-    "nightly/cli": 830,
+    "nightly/cli": 815,
     "nightly/imports": 3520,
     "nightly/index": 850,
     "nightly/night": 745,
@@ -37,7 +37,7 @@ BUDGETS = {
     "nightly/writing": 480,
     "scripts": 2435,
     "shared": 165,
-    "shared/config": 915,
+    "shared/config": 940,
     "shared/delivery": 705,
     "shared/embedding": 1005,
     "shared/ranking": 750,
@@ -48,7 +48,7 @@ BUDGETS = {
     "shared/turns": 1195,
     "shared/vectors": 1815,
     "shared/wire": 695,
-    "tests": 43350,
+    "tests": 43445,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 76, 41, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_320
+    assert product <= 48_360
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

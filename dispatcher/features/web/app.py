@@ -181,13 +181,13 @@ async def _leave(request: Request) -> Response:
     served: PageServices = request.app.state.served
     name = request.cookies.get(served.cookie, "")
     served.access.leave(name)
-    if served.password:
-        served.password.sessions.leave(name)
-    answer = _door(served, 200, left=True)
+    ended = served.password is None or served.password.sessions.leave(name)
+    answer = _door(served, 200, left=True) if ended else _error(503, NOT_ENDED)
     answer.delete_cookie(served.cookie, path="/", httponly=True, samesite="strict", secure=served.secure)
     return answer
 
 
+NOT_ENDED = "This session is over only until the page is started again: its file could not be written. Make room on the disk, then log in and out."
 WRONG_LINK = "This link does not open it: hmem web was started again since, or the link is not whole."
 WRONG_PASSWORD = "This password does not open it."  # noqa: S105 - a sentence
 TOO_MANY_TRIES = "Too many tries are waiting. Wait a minute, or open a link: hmem web prints one on a terminal."

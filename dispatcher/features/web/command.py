@@ -25,9 +25,9 @@ def web(
     ] = False,
 ) -> None:
     """The owner's page: what is remembered, and why each answer was what it was. Prints a link on its first line; runs until it is stopped."""
-    from dispatcher.features.web.serve import DEFAULT_ADDRESS, serve
+    from dispatcher.features.web.serve import serve
     from dispatcher.features.web.service import set_password
-    from dispatcher.features.web.settings import WebSettings
+    from dispatcher.features.web.settings import DEFAULT_ADDRESS, WebSettings
 
     if password:
         set_password()

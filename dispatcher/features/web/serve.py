@@ -20,14 +20,13 @@ from dispatcher.features.web.requests.password import PasswordTries
 from dispatcher.features.web.settings import WebSettings
 from shared.config.settings import Settings
 from shared.config.values import listen_address
-from shared.errors import SettingsError
+from shared.errors import InvalidInput, SettingsError
 from shared.wire.client import COMMAND, open_redis
 
 if TYPE_CHECKING:
     import uvicorn
     from redis import Redis
 
-DEFAULT_ADDRESS = "127.0.0.1:8765"
 #: Seconds that running requests get at the end.
 STOP_SECONDS = 3
 
@@ -54,7 +53,7 @@ class Prepared:
 
 
 def prepare(settings: Settings, listen: str, chats: str = "", *, read_only: bool = False) -> Prepared:
-    """SettingsError if the address may not, or cannot, be listened on."""
+    """SettingsError if the address may not be listened on, InvalidInput if it cannot."""
     import uvicorn
 
     own = settings.of(WebSettings)
@@ -135,7 +134,7 @@ def _listener(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if wide else socket.AF_INET
         return socket.create_server((host, port), family=family, dualstack_ipv6=wide)
     except OSError as error:
-        raise SettingsError(
+        raise InvalidInput(  # not a wrong setting: systemd tries again
             f"--listen: cannot listen on {host}:{port}: {error.strerror or error}. Set another port (--listen 127.0.0.1:8766), "
             "or stop the program that has it."
         ) from error

