@@ -122,8 +122,8 @@ def test_parts_stay_and_a_copy_in_the_place_of_the_checkout_is_noticed(tmp_path:
     assert "it does not use this checkout's dispatcher (" in mended.stderr
     assert (mended.returncode, runs(place, WHERE)) == (0, ours)
 
-    subprocess.run([*pip, "uninstall", "--yes", "mmh3"], cwd=place, capture_output=True, check=True)
-    assert "mmh3 is missing" in set_up(place=place).stderr
+    subprocess.run([*pip, "uninstall", "--yes", "mdurl"], cwd=place, capture_output=True, check=True)
+    assert "mdurl is missing" in set_up(place=place).stderr
     assert runs(place, "import loguru; print('there')") == "there"
 
 
