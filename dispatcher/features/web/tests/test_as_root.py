@@ -18,6 +18,7 @@ from redis import Redis
 
 from dispatcher.features.web.requests.password import hashed
 from dispatcher.features.web.tests.conftest import Visitor
+from dispatcher.features.web.tests.test_pages import finished
 from dispatcher.features.web.tests.test_service import UNIT
 from shared.system.processes import day_command
 from tests.support.machine import free_port, wait_for
@@ -64,8 +65,7 @@ def test_under_its_unit_the_page_is_the_dispatchers_user_and_nights_run_as_their
             wait_for(lambda: _answers(client), "the page to be served")
             assert client.post("/enter", data={"password": PASSWORD}).status_code == 200
             visitor.get("/nights")
-            visitor.post("/nights/run")
-            wait_for(lambda: (here.root / "night" / "catalog.sqlite").exists(), "the night")
+            assert "<strong>Done</strong>" in finished(visitor, visitor.post("/nights/run"))
         assert (here.root / "state" / f"web-sessions-{port}.json").stat().st_uid == DAY
         assert (here.root / "night" / "catalog.sqlite").stat().st_uid == NIGHT
         assert here.foreign_files() == []
