@@ -18,12 +18,12 @@ def test_a_setting_is_changed_in_the_file_of_its_owner_after_the_programs_own_ch
     file = tmp_path / "hmem.toml"
     file.write_text("# mine\nMEMORY_TOKENS = 900\n")
     file.chmod(0o640)
-    light.environment |= {"HMEM_CONFIG": str(file), "REPORT_AT": "07:00"}
+    light.environment |= {"HMEM_CONFIG": str(file), "SESSION_TOKENS": "30000"}
     with serving(light) as site:
         owner, look = site.visitor(), site.visitor(1)
         shown = owner.get("/settings")
         assert 'aria-label="MEMORY_TOKENS"' in shown
-        for kept in ("WEB_PROXY", "CLAUDE_ALLOWED_TOOLS", "OWNERS", "TELEGRAM_BOT_TOKEN", "REPORT_AT"):
+        for kept in ("WEB_PROXY", "CLAUDE_ALLOWED_TOOLS", "OWNERS", "TELEGRAM_BOT_TOKEN", "SESSION_TOKENS"):
             assert f'aria-label="{kept}"' not in shown, kept
         assert "/settings/save" not in look.get("/settings")
         assert "hmem init does that" in owner.post("/settings/save", name="MEMORY_TOKENS", value="1200")
@@ -39,7 +39,7 @@ def test_a_setting_is_changed_in_the_file_of_its_owner_after_the_programs_own_ch
             ("WRITES", "w" * 300),
         ):
             assert name in owner.post("/settings/save", 400, name=name, value=value)
-        assert "come before the file" in owner.post("/settings/save", 400, name="REPORT_AT", value="08:00")
+        assert "come before the file" in owner.post("/settings/save", 400, name="SESSION_TOKENS", value="40000")
         for name in ("WEB_PROXY", "CLAUDE_BIN", "OWNERS", "TELEGRAM_BOT_TOKEN", "DAILY_LIMIT", "WRITER", "x"):
             owner.post("/settings/save", 404, name=name, value="1")
         assert file.read_bytes() == before
@@ -57,8 +57,8 @@ def test_saves_at_once_are_all_kept_and_link_and_group_of_the_file_too(light: Wo
         "MEMORY_TOKENS": "300",
         "SESSION_TOKENS": "20001",
         "RELEASES_KEPT": "7",
-        "SCHEDULE_LIMIT": "51",
-        "REPORT_AT": "06:00",
+        "CHAT_TIMEZONE": "Europe/Rome",
+        "NIGHT_CRON": "5 4 * * *",
     }
     with serving(light) as site, ThreadPoolExecutor(5) as several:
         owner = site.visitor()
