@@ -106,7 +106,7 @@ def forget(
     from nightly.night.progress import Reporter
 
     settings = start_night()
-    print_json(what_is_left(settings) if look else erase(settings, Reporter(quiet=settings.log_json)))
+    print_json(what_is_left(settings) if look else erase(settings, Reporter(quiet=settings.log_json, counts=False)))
 
 
 @app.command()
