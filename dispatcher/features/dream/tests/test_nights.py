@@ -15,6 +15,7 @@ import pytest
 
 from dispatcher.features.dream import checks
 from dispatcher.health.findings import Setup
+from shared.hooks import feature_names
 from tests.chaos.harness.forked import night
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.day.talking import CHAT, Talk, quick_talk
@@ -173,7 +174,8 @@ def test_claude_writes_for_a_night_that_has_no_login(talk: Talk, model: Model) -
     (night,) = talk.world.night()
     assert night["without_model"] == {}
     wait_for(lambda: len(talk.requests()) == asked + 2, "the next night's summary and dream, of the new day alone")
-    assert talk.world.command("hmem", "usage", "--json").stdout.count('"chat_id": "9912"') == 1
+    if "usage" in feature_names():
+        assert talk.world.command("hmem", "usage", "--json").stdout.count('"chat_id": "9912"') == 1
     assert dispatcher.stop() == 0
 
 

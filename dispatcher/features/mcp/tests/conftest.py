@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from dispatcher.features.mcp.tests.memory_server import MAY, keep, of_today
 from shared.turns.records import Turn
+from tests.support.day.kept import MAY, keep, of_today
 from tests.support.world import World
 
 

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, closing, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dispatcher.features.mcp.claude_server import BY_PIPE, environment, written
-from dispatcher.memory.day.memory import DayMemory
-from shared.turns.records import Task, Turn
 from tests.support.world import BINARIES, World
 
 if TYPE_CHECKING:
     from mcp.client.client import Client
 
 Value = TypeVar("Value")
-MAY = 1_778_241_900.0  # 2026-05-08 12:05 UTC
 
 
 @dataclass(frozen=True)
@@ -91,14 +87,3 @@ def searched(world: World, queries: Sequence[str], chat_id: str = "9912", **sett
         return [await server.search(query) for query in queries]
 
     return served(world, ask, chat_id, **settings)
-
-
-def of_today(world: World, *turns: Turn) -> None:
-    """Into the day store, as the consolidator does."""
-    with closing(DayMemory(world.settings(), nullcontext)) as day:
-        day.upkeep.store_turns(turns)
-
-
-def keep(world: World, text: str, chat: str = "9912", kind: str = "fact") -> None:
-    with closing(DayMemory(world.settings(), nullcontext)) as day:
-        day.acting.add(Task(f"keep-{len(text)}", chat, ""), text, time.time(), kind=kind)

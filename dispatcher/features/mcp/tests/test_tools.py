@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from dispatcher.features.mcp.claude_server import READING
-from dispatcher.features.mcp.tests.memory_server import MAY, Served, keep, served
+from dispatcher.features.mcp.tests.memory_server import Served, served
 from dispatcher.features.mcp.tools import RESULT_CHARACTERS, ToolAnswer, answer
 from dispatcher.memory.day.memory import DayMemory
 from shared.turns.records import Task
 from tests.shared.text.test_marks import HOSTILE as ORDERS
 from tests.shared.text.test_marks import visible
+from tests.support.day.kept import MAY, keep
 from tests.support.world import World
 
 

@@ -12,7 +12,6 @@ from zoneinfo import ZoneInfo
 import orjson
 import pytest
 
-from dispatcher.features.mcp.tests.memory_server import keep
 from dispatcher.features.web.pages import moving, nights
 from dispatcher.features.web.reading import everywhere
 from dispatcher.features.web.reading.markdown import readable_answers
@@ -21,6 +20,7 @@ from dispatcher.features.web.tests.conftest import Site, Visitor, serving
 from nightly.imports.formats import formats
 from shared.errors import InvalidInput
 from shared.wire import keys
+from tests.support.day.kept import keep
 from tests.support.machine import wait_for
 from tests.support.world import World
 

@@ -8,11 +8,11 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 from playwright.sync_api import Page, expect
 
-from dispatcher.features.mcp.tests.memory_server import keep
 from dispatcher.features.web.tests.browser.conftest import Watched
 from dispatcher.features.web.tests.browser.visits import of_chat
 from dispatcher.features.web.tests.page_world import PageWorld
 from tests.servers.loopback import Answering, Loopback
+from tests.support.day.kept import keep
 
 
 class OtherSite(Loopback):

@@ -9,7 +9,6 @@ from contextlib import closing, nullcontext
 import pytest
 from playwright.sync_api import expect
 
-from dispatcher.features.mcp.tests.memory_server import keep, of_today
 from dispatcher.features.web.tests.browser.conftest import Watched
 from dispatcher.features.web.tests.browser.test_actions import ended
 from dispatcher.features.web.tests.browser.visits import fill, of_chat, submit
@@ -17,6 +16,7 @@ from dispatcher.features.web.tests.page_world import PageWorld
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import Memory, MemoryType
 from shared.turns.records import Turn
+from tests.support.day.kept import keep, of_today
 
 ANSWER = "The plumber's list:\n\n```sh\nif leak:\n    close the valve\n```\n\n**Then** see [the manual](https://example.org/)."
 
