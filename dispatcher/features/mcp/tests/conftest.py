@@ -7,7 +7,7 @@ import time
 import pytest
 
 from shared.turns.records import Turn
-from tests.support.day.kept import MAY, keep, of_today
+from tests.support.day.store_rows import MAY, keep, of_today
 from tests.support.world import World
 
 

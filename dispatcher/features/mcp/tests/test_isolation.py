@@ -12,7 +12,7 @@ from dispatcher.features.mcp.claude_server import (
 from dispatcher.features.mcp.tests.memory_server import Served, served
 from dispatcher.memory.tombstones import Forgotten
 from shared.turns.records import Tombstone, Turn
-from tests.support.day.kept import keep, of_today
+from tests.support.day.store_rows import keep, of_today
 from tests.support.world import World
 
 #: Chats that look like each other, like options, like patterns and like pieces of a query.

@@ -16,7 +16,7 @@ from dispatcher.memory.day.memory import DayMemory
 from shared.turns.records import Task
 from tests.shared.text.test_marks import HOSTILE as ORDERS
 from tests.shared.text.test_marks import visible
-from tests.support.day.kept import MAY, keep
+from tests.support.day.store_rows import MAY, keep
 from tests.support.world import World
 
 

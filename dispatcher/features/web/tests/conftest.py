@@ -15,7 +15,7 @@ import pytest
 from dispatcher.features.web.serve import Prepared
 from dispatcher.features.web.tests.page_world import page_over
 from shared.turns.records import Turn
-from tests.support.day.kept import MAY, keep, of_today
+from tests.support.day.store_rows import MAY, keep, of_today
 from tests.support.world import Live, World
 
 FORM_TOKEN = re.compile(r'name="form-token" value="([^"]+)"')

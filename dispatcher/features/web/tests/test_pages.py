@@ -20,7 +20,7 @@ from dispatcher.features.web.tests.conftest import Site, Visitor, serving
 from nightly.imports.formats import formats
 from shared.errors import InvalidInput
 from shared.wire import keys
-from tests.support.day.kept import keep
+from tests.support.day.store_rows import keep
 from tests.support.machine import wait_for
 from tests.support.world import World
 

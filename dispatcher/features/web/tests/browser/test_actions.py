@@ -11,7 +11,7 @@ from dispatcher.features.web.tests.browser.conftest import Enter, Watched
 from dispatcher.features.web.tests.browser.visits import fill, of_chat, submit
 from dispatcher.features.web.tests.page_world import PageWorld
 from shared.turns.records import Turn
-from tests.support.day.kept import keep, of_today
+from tests.support.day.store_rows import keep, of_today
 
 JOB_SECONDS = 600.0
 

@@ -12,7 +12,7 @@ from dispatcher.features.web.tests.browser.conftest import Watched
 from dispatcher.features.web.tests.browser.visits import of_chat
 from dispatcher.features.web.tests.page_world import PageWorld
 from tests.servers.loopback import Answering, Loopback
-from tests.support.day.kept import keep
+from tests.support.day.store_rows import keep
 
 
 class OtherSite(Loopback):

@@ -16,7 +16,7 @@ from dispatcher.features.web.tests.page_world import PageWorld
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import Memory, MemoryType
 from shared.turns.records import Turn
-from tests.support.day.kept import keep, of_today
+from tests.support.day.store_rows import keep, of_today
 
 ANSWER = "The plumber's list:\n\n```sh\nif leak:\n    close the valve\n```\n\n**Then** see [the manual](https://example.org/)."
 
