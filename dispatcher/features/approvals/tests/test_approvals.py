@@ -169,7 +169,7 @@ def test_what_is_forgotten_of_a_chat_has_no_record(here: Asking) -> None:
     assert [one["chat_id"] for one in here.records()].count(str(chat)) == 0
     assert len(here.records()) == others
     for key in here.redis.scan_iter("hcli:mem:approval:*"):
-        assert str(chat).encode() not in (here.redis.get(key) or b"")
+        assert f'"{chat}"'.encode() not in (here.redis.get(key) or b"")
 
 
 def test_the_records_are_bounded(here: Asking) -> None:
