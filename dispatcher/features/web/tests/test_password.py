@@ -84,9 +84,8 @@ def test_wrong_tries_of_somebody_else_neither_delay_the_owner_nor_lock_them_out(
     with serving(talked, web_password=HASH, **BEHIND) as site, ThreadPoolExecutor(12) as strangers:
         flood = [strangers.submit(tried, site, "wrong", "198.51.100.7") for _ in range(12)]
         wait_for(lambda: any(one.done() for one in flood), "the first answer to the stranger")
-        began = time.monotonic()
         assert tried(site, PASSWORD, "203.0.113.9").status_code == 200
-        assert time.monotonic() - began < 2.5, "the stranger's last try waits for more than four seconds"
+        assert not all(one.done() for one in flood), "the owner does not wait for the stranger's tries"
         seen = {"Host": "memory.example.org", "X-Forwarded-For": "198.51.100.7"}
         token = site.prepared.access.tokens[0][0]
         assert site.client().get("/enter", params={"token": token}, headers=seen).status_code == 200, "links never wait"
