@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -53,7 +53,7 @@ class SystemdServices:
             write_atomic(path, text.encode())
             path.chmod(0o644)
             changed = True
-        changed |= self._remove(self._ours() - set(self.units()))
+        changed |= self._remove(sorted(self._ours() - set(self.units())))
         if changed:
             self._control("daemon-reload")
         if not self._system and shutil.which("loginctl") and not lingers():
@@ -76,26 +76,25 @@ class SystemdServices:
         return [program.name for program in self.programs if not self._is_active(self._unit(program.name))]
 
     def remove(self) -> None:
-        programs = [self._unit(program.name) for program in self.programs]
+        programs = [self._unit(program.name) for program in reversed(self.programs)]
         ours = self._ours()
-        self._remove(ours.difference(programs))
-        for unit in reversed(programs):
-            self._remove(ours.intersection([unit]))
+        self._remove([*filter(ours.__contains__, programs), *sorted(ours.difference(programs))])
         self._control("daemon-reload")
 
     def _ours(self) -> set[str]:
         """The units that `hmem init` has written here, also the ones that are no longer wanted."""
         return {path.name for path in self._folder.glob("hmem-*") if is_of_init(path)}
 
-    def _remove(self, units: Iterable[str]) -> bool:
-        """Stop them and remove their files; whether there were any."""
-        found = sorted(units)
-        for name in found:
-            if "[Install]" in (self._folder / name).read_text(encoding="utf-8"):  # the others are started by timers
+    def _remove(self, units: Sequence[str]) -> bool:
+        """Stop them in this order, then remove their files; whether there were any. A unit without an [Install] section stops with another one,
+        for which its file has to be there still."""
+        for name in units:
+            if "[Install]" in (self._folder / name).read_text(encoding="utf-8"):
                 self._control("disable", "--now", name)
+        for name in units:
             (self._folder / name).unlink(missing_ok=True)
             (TIMER_STAMPS / f"stamp-{name}").unlink(missing_ok=True)
-        return bool(found)
+        return bool(units)
 
     def after_restart(self) -> str:
         return ""
