@@ -18,16 +18,16 @@ from shared.wire.handed_over import HandedImport, ImportHandOver
 
 def fetch(night: Night, folder: Path) -> list[HandedImport]:
     """Write each that waits into the folder, as a staged file; whether one is whole, its reader finds by its name."""
-    taken, redis = list[HandedImport](), ImportHandOver(night.redis)
-    for one in redis.waiting():
+    taken, handing = list[HandedImport](), ImportHandOver(night.redis)
+    for one in handing.waiting():
         try:
-            redis.take(one)
+            handing.take(one)
         except OutOfMemoryError:
             continue  # the next night, since this one empties Redis
         taken.append(one)
         with atomic_writer(make_dir(folder) / f"{one.sha256}.jsonl") as handle:
             try:
-                handle.writelines(redis.content(one))
+                handle.writelines(handing.content(one))
             except ValueError:
                 continue  # what is there of it does not match its name
     return taken
@@ -35,13 +35,12 @@ def fetch(night: Night, folder: Path) -> list[HandedImport]:
 
 def report_outcomes(night: Night, result: Mapping[str, Any]) -> None:
     """Tell the other host what became of the imports that this night has exported, and delete their content. `result`: of `staging.take`."""
-    handed, redis = set(result.get("handed", ())), ImportHandOver(night.redis)
-    for one in redis.waiting() if handed else ():
+    handed, handing = set(result.get("handed", ())), ImportHandOver(night.redis)
+    for one in handing.waiting() if handed else ():
         name = f"{one.sha256}.jsonl"
         counts = result["files"].get(name)
         if name in handed:
             outcome = Counter({str(verdict): (counts or {}).get(verdict, 0) for verdict in ImportVerdict})
-            with suppress(
-                OutOfMemoryError
-            ):  # Redis is full: the next night, which has emptied it, finds all of it known
-                redis.done(one, outcome=dict(+outcome), damaged=counts is None)
+            # If Redis is full, the next night, which finds all of it known, reports it.
+            with suppress(OutOfMemoryError):
+                handing.done(one, outcome=dict(+outcome), damaged=counts is None)

@@ -83,11 +83,12 @@ class ImportHandOver:
 
     def put(self, path: Path, about: HandedImport) -> HandedImport:
         """Hand a staged file over, unless it waits already; InvalidInput if there is no room. Nothing remains of one that fails."""
-        for one in self.waiting():
-            if one.sha256 == about.sha256 and self._redis.exists(one.key):
-                return one
+        waiting = {one.sha256: one for one in self.waiting()}
+        same = waiting.pop(about.sha256, None)
+        if same and self._redis.exists(same.key):
+            return same
         self._redis.unlink(about.key)
-        room = self._room(sum(one.size for one in self.waiting() if one.name != about.name))
+        room = self._room(sum(one.size for one in waiting.values()))
         size = 0
         try:
             for piece in _compressed(path):

@@ -30,7 +30,7 @@ BUDGETS = {
     "nightly/archive": 1885,
     "nightly/backfill": 440,
     "nightly/cli": 815,
-    "nightly/imports": 3520,
+    "nightly/imports": 3515,
     "nightly/index": 850,
     "nightly/night": 745,
     "nightly/steps": 1045,
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_360
+    assert product <= 48_355
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

@@ -72,7 +72,7 @@ def _ask_for_password(installation: InitContext) -> None:
 
     def same(answer: str) -> str:
         if answer != first:
-            raise ValueError("This is another one. Write the same password again")
+            raise ValueError("The two passwords differ. Write the first one again")
         return answer
 
     first = installation.terminal.ask("Its password (none: by a link)", "none", checked, secret=True)
@@ -93,7 +93,7 @@ def set_password() -> None:
     manager = _manager_of_page()  # before anything is written: no password changes without the sessions of the old one
     hash_of_it = hashed(typer.prompt("New password", hide_input=True, confirmation_prompt="The same again"))
     write_values(file, {"WEB_PASSWORD": hash_of_it}, 0o600)
-    said = "A page that runs takes it, and ends the sessions of the old one, when it is started again."
+    said = "A running page uses it after its next restart, which also ends the sessions of the old password."
     if manager:
         try:
             manager.restart([NAME])
@@ -101,7 +101,7 @@ def set_password() -> None:
             raise InstallationIncomplete(
                 f"The hash of the password is in {file}, but a page that still runs goes on with the old one. {error}"
             ) from error
-        said = "The page was started again; the sessions of the old one have ended."
+        said = "The page was restarted; the sessions of the old password have ended."
     typer.echo(f"The hash of the password is in {file}. {said}")
 
 

@@ -8,7 +8,7 @@ from shared.config.feature_settings import FeatureSettings
 from shared.config.values import BlankIsUnset, HttpUrl, IpAddress, listen_address
 
 DEFAULT_ADDRESS = "127.0.0.1:8765"
-#: With three users they stand in the owner's file of secrets.
+#: With three users they are in the owner's file of secrets.
 OWNER_SECRETS = ("WEB_PASSWORD",)
 
 
@@ -29,7 +29,7 @@ class WebSettings(FeatureSettings):
     @classmethod
     def _is_hash(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and not value.get_secret_value().startswith("$argon2id$"):
-            raise ValueError("only the hash of a password stands here; hmem web --password asks for one and writes it")
+            raise ValueError("only the hash of a password belongs here; hmem web --password asks for one and writes it")
         return value
 
     @field_validator("web_service")

@@ -53,7 +53,7 @@ def _running_elsewhere(asked: Asked) -> bool:
     try:
         return bool(asked.redis.exists(keys.NIGHT_OWNER))
     except RedisError:
-        return False  # Today says that Redis does not answer
+        return False  # Operations says that Redis does not answer
 
 
 def _releases(asked: Asked) -> tuple[list[Any], str | None]:
