@@ -73,11 +73,14 @@ NOTED = (
 
 @dataclass(frozen=True)
 class PageWorld:
-    """The page is served in a thread of this process; `base` is its origin."""
+    """The page is served in a thread of this process; `base` is its origin.
+
+    `environment`: what the commands that it starts take from the process; of two pages in one process, the visited one needs its own."""
 
     world: World
     prepared: Prepared
     base: str
+    environment: dict[str, str]
 
     @property
     def link(self) -> str:
@@ -141,14 +144,14 @@ def _explained(world: World, count: int) -> bool:
 def page_over(world: World, chats: str = "", port: int = 0, **settings: Any) -> Iterator[PageWorld]:
     """Serves the page; the commands that it starts have the same settings from the environment."""
     port = port or free_port()
-    changed = {name.upper(): str(value) for name, value in settings.items()}
-    with patch.dict(os.environ, world.variables(**changed)):
+    environment = world.variables(**{name.upper(): str(value) for name, value in settings.items()})
+    with patch.dict(os.environ, environment):
         prepared = prepare(world.settings(**settings), f"127.0.0.1:{port}", chats)
         thread = threading.Thread(target=prepared.run, daemon=True)
         thread.start()
         try:
             wait_for(lambda: prepared.server.started, "the page to be served")
-            yield PageWorld(world, prepared, f"http://127.0.0.1:{port}")
+            yield PageWorld(world, prepared, f"http://127.0.0.1:{port}", environment)
         finally:
             prepared.server.should_exit = True
             thread.join(60)

@@ -6,12 +6,13 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Request, expect, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, Request, expect, sync_playwright
 
 from dispatcher.features.web.tests.browser import hostile
 from dispatcher.features.web.tests.page_world import LIGHT, PageWorld, asked, household, own_world, page_over
@@ -112,20 +113,18 @@ Enter = Callable[..., Watched]
 @contextmanager
 def entering(chromium: Browser) -> Iterator[Enter]:
     """An empty page in a browser profile of its own, for which the link has opened a session; arguments are those of `Browser.new_context`."""
-    contexts: list[BrowserContext] = []
+    with ExitStack() as ended:
 
-    def enter(site: PageWorld, link: str | None = None, **options: Any) -> Watched:
-        contexts.append(chromium.new_context(**{"viewport": {"width": 1100, "height": 800}, **options}))
-        contexts[-1].set_default_timeout(SECONDS)
-        watched = watch(contexts[-1].new_page(), site)
-        contexts[-1].request.get(link or site.link, max_redirects=0)  # its cookies are the profile's
-        return watched
+        def enter(site: PageWorld, link: str | None = None, **options: Any) -> Watched:
+            ended.enter_context(patch.dict(os.environ, site.environment))
+            context = chromium.new_context(**{"viewport": {"width": 1100, "height": 800}, **options})
+            ended.callback(context.close)
+            context.set_default_timeout(SECONDS)
+            watched = watch(context.new_page(), site)
+            context.request.get(link or site.link, max_redirects=0)  # its cookies are the profile's
+            return watched
 
-    try:
         yield enter
-    finally:
-        for context in contexts:
-            context.close()
 
 
 @pytest.fixture

@@ -16,10 +16,12 @@ from tests.support.day.store_rows import keep, of_today
 JOB_SECONDS = 600.0
 
 
-def ended(page: Page) -> str:
-    """What a job said, once the page shows by itself that it has ended."""
+def expect_done(page: Page) -> None:
+    """Waits until the page shows by itself that its job has ended, and ended well."""
     expect(page.locator("#job .running")).to_have_count(0, timeout=JOB_SECONDS * 1000)
-    return page.inner_text("#job")
+    said = page.inner_text("#job")
+    if "Done" not in said:
+        pytest.fail(said)
 
 
 def unfold(page: Page, words: str) -> None:
@@ -139,7 +141,7 @@ def test_a_night_and_a_forgetting_are_shown(owner: Watched, site: PageWorld, mon
     gate.touch()
     for job in (night, forgetting):
         page.goto(job)
-        assert "Done" in ended(page)
+        expect_done(page)
     assert site.world.redis.exists("hcli:memory:new1:user") == 0
     talk = owner.open(of_chat("/chat/talk", "beside")).locator("main")
     expect(talk).not_to_contain_text("heron")

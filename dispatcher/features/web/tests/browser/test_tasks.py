@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from dispatcher.features.web.tests.browser.conftest import Watched
-from dispatcher.features.web.tests.browser.test_actions import ended
+from dispatcher.features.web.tests.browser.test_actions import expect_done
 from dispatcher.features.web.tests.browser.visits import fill, of_chat, submit
 from dispatcher.features.web.tests.page_world import PageWorld
 from dispatcher.memory.day.memory import DayMemory
@@ -97,7 +97,7 @@ def test_a_file_is_imported_and_its_chat_erased(owner: Watched) -> None:
         submit(page, "form[action='/import/plan']")
         expect(page.locator("pre")).to_contain_text(chat)
         submit(page, "form[action='/import/stage']")
-        assert "Done" in ended(page)
+        expect_done(page)
     expect(
         owner.open("/import").locator("tr", has_text="old.jsonl").or_(page.locator("tr", has_text=chat)).first
     ).to_be_visible()
@@ -109,6 +109,6 @@ def test_a_file_is_imported_and_its_chat_erased(owner: Watched) -> None:
         expect(page.locator("main")).to_contain_text("An old heron.")
         fill(page, "to erase it permanently", "forget")
         submit(page, "form[action='/forget/carry-out']")
-        assert "Done" in ended(page)
+        expect_done(page)
     expect(owner.open("/search?q=heron").locator("main")).not_to_contain_text("An old heron")
     assert owner.faults() == []
