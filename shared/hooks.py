@@ -43,7 +43,7 @@ FEATURES = ("dispatcher.features", "shared.embedding", "shared.vectors")
 SPECIFICATIONS = (
     "dispatcher.cli.hooks", "dispatcher.queue.chat_commands", "dispatcher.queue.admission", "dispatcher.answering.hooks",
     "dispatcher.bots.hooks", "dispatcher.chat_data.hooks", "dispatcher.health.hooks", "dispatcher.installation.hooks",
-    "shared.config.kinds",
+    "dispatcher.memory.typed.tags", "shared.config.kinds",
 )  # fmt: skip
 
 #: Feature → how often it has raised in this process, and its most recent error. The dispatcher writes them to Redis, and `hmem doctor` shows them.

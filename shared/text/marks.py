@@ -74,7 +74,7 @@ def skeleton(text: str) -> str:
     ).casefold()
 
 
-#: The words of tags in an answer (dispatcher/memory/typed/tags.py): in memory they are words and no order.
+#: The words of tags in an answer (dispatcher/memory/typed/tags.py), those of features too: in memory they are words and no order.
 TAG_WORDS = ("REMEMBER", "GOAL", "DONE", "FORGET", "PREFERENCE", "REMIND", "PICTURE")
 #: Who takes part in a prompt.
 _ROLES = "human|user|assistant|system|claude|ai"

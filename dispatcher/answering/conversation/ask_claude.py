@@ -132,7 +132,7 @@ class ClaudeCaller:
         self._settings, self._claude, self._hooks = settings, claude, hooks
         self._partial_answers, self._tools_of = partial_answers, tools_of
         self._remembers, self._zone_of = remembers, zone_of
-        rules = tags.INSTRUCTIONS if remembers else ""
+        rules = tags.instructions() if remembers else ""
         parts = [_base_prompt(settings), *hooks.ask(instructions), rules]
         self._base_text = "\n\n".join(filter(None, parts))
         self._prompts = PrivateDir(settings.hmem_state_dir / "prompts")

@@ -38,13 +38,14 @@ class TagActions:
             log.warning("tags without the code of their request are left as text", count=parsed.strange)
         if not parsed.tags:
             return
-        acting = [tag for tag in parsed.tags if tag.kind is not tags.TagKind.PICTURE]
+        of_features = tags.feature_tags()
+        acting = [tag for tag in parsed.tags if tag.kind not in of_features or of_features[tag.kind].plan]
         refusal = self._rights.refusal(FORGETTING_OTHERS, task.in_group, task.user_id)
         shown = None if turn.listed else turn.context.numbers
         given = tags.AnswerTags(task, turn.session, acting, turn.answered_at, refusal, shown)
         notes = list[str]()
         try:
-            if any(tag.kind is tags.TagKind.FORGET for tag in acting):
+            if any(tag.kind == tags.TagKind.FORGET for tag in acting):
                 await store_waiting(self._queue, self._day, task)
             if acting:
                 acted = await asyncio.to_thread(self._day.requests.act, given)

@@ -10,6 +10,7 @@ from shared.hooks import hook
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
     from dispatcher.health.findings import Check, Finding, Setup
+    from dispatcher.memory.typed.tags import TagOfFeature
 
 #: Part of the room for kept files from which the owner should know.
 NEARLY_FULL = 0.8
@@ -40,6 +41,13 @@ def check_kept_files(setup: Setup) -> Finding:
         fix = "Run hmem-night run."
         return warning(f"{sentence}. When that is used up, files are not kept, and their turns say so.", fix)
     return ok(f"{sentence}.")
+
+
+@hook
+def answer_tag() -> TagOfFeature:
+    from dispatcher.features.media.pictures import TAG
+
+    return TAG
 
 
 @hook

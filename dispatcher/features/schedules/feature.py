@@ -9,6 +9,7 @@ from shared.hooks import hook
 
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
+    from dispatcher.memory.typed.tags import TagOfFeature
 
 
 @hook
@@ -19,6 +20,13 @@ def menu() -> Mapping[str, str]:
         "remind": later("reminders: set, show, delete"),
         "every": later("questions that I answer at set times"),
     }
+
+
+@hook
+def answer_tag() -> TagOfFeature:
+    from dispatcher.features.schedules.tag import TAG
+
+    return TAG
 
 
 @hook

@@ -56,7 +56,7 @@ class MemoryRequests:
 
         answer = AnswerTags.parse(record)
         said = Turn(answer.task.task_id, "user", answer.task.chat_id, "", answer.said_at)
-        if any(tag.kind is TagKind.FORGET for tag in answer.tags):  # which may have hidden its own message
+        if any(tag.kind == TagKind.FORGET for tag in answer.tags):  # which may have hidden its own message
             return self.act(answer)
         acted = Acted() if self._day.forgotten.covers(said) else self.act(answer)
         if self._day.forgotten.covers(said):  # before, or meanwhile

@@ -26,7 +26,7 @@ from dispatcher.memory.typed.sentences import (
     quoted,
     unclear,
 )
-from dispatcher.memory.typed.tags import AnswerTags, Tag, TagKind
+from dispatcher.memory.typed.tags import AnswerTags, Tag, TagKind, feature_tags
 from shared.errors import InvalidInput
 from shared.text.translations import tr
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from shared.turns.records import Task
 
 #: Kind of a tag → the type of the memory that it keeps.
-_KEEPING = {TagKind.REMEMBER: "fact", TagKind.GOAL: "goal", TagKind.PREFERENCE: "preference"}
+_KEEPING: dict[str, str] = {TagKind.REMEMBER: "fact", TagKind.GOAL: "goal", TagKind.PREFERENCE: "preference"}
 _EVERY_KIND = {*_KEEPING.values(), "completed_goal"}
 
 
@@ -60,7 +60,7 @@ class TagActing(Acting):
         """Act on every tag of an answer."""
         now = time.time()  # what an import brings was said long ago
         outcomes = [
-            self.once(answer.task, tag.number, tag.kind.value, partial(self._plan, answer, tag), now)
+            self.once(answer.task, tag.number, str(tag.kind), partial(self._plan, answer, tag), now)
             for tag in answer.tags
         ]
         sentences = list(dict.fromkeys(outcome.say for outcome in outcomes if outcome.say))
@@ -68,12 +68,12 @@ class TagActing(Acting):
         return Acted(sentences, forgotten, any(outcome.unmet for outcome in outcomes))
 
     def _plan(self, answer: AnswerTags, tag: Tag) -> Effect:
-        if tag.kind is TagKind.DONE:
+        if tag.kind == TagKind.DONE:
             return self._completing(answer, tag)
-        if tag.kind is TagKind.FORGET:
+        if tag.kind == TagKind.FORGET:
             return self._forgetting_matching(answer, tag)
-        if tag.kind is TagKind.REMIND:
-            return self._reminding(answer.task, tag, answer.said_at)
+        if (of_feature := feature_tags().get(tag.kind)) and of_feature.plan:
+            return of_feature.plan(self._day, answer, tag)
         return self._keeping(answer, tag)
 
     def _keeping(self, answer: AnswerTags, tag: Tag) -> Effect:
@@ -119,22 +119,6 @@ class TagActing(Acting):
             return None
         valid = self._day.remembering.of_chat(answer.task.chat_id).memories
         return next((one for one in valid if one.number == number and one.type in kinds), None)
-
-    def _reminding(self, task: Task, tag: Tag, now: float) -> Effect:
-        from dispatcher.memory.dates.schedule_dates import read_when
-        from dispatcher.memory.store.schedules import ScheduleKind
-        from dispatcher.memory.typed.scheduling import add_schedule, new_schedule
-
-        table, zone = self._day.schedules, self._day.zone_of(task.chat_id)
-        when, every = tag.options.get("WHEN", ""), tag.options.get("EVERY", "")
-        try:
-            if not when and not every:
-                raise InvalidInput(tr("it has no date (WHEN)."))
-            due = read_when(when, now, zone, every)
-            new = new_schedule(task, ScheduleKind.REMINDER, tag.text, due, now, zone, from_turn=True)
-        except InvalidInput as error:
-            return sentence_only(tr("I did not set a reminder: {reason}").format(reason=error))
-        return lambda connection: Outcome(add_schedule(table, new, connection))
 
     def _match(self, answer: AnswerTags, tag: Tag, kinds: Collection[str] | None) -> MemoryMatch:
         """What the person means: a number that was shown, else what the words match: their own and the chat's first; those of others only where
