@@ -1,7 +1,7 @@
 """The seams: what a feature may add to this program, each as one hook; run by pluggy.
 
 A feature is a folder of `dispatcher/features/` with a module `feature`, whose functions marked with `@hook` implement the specifications of the
-same names: those below, and those of SPECIFICATIONS. So is an embedder in `shared/embedding/`, and a vector index in `shared/vectors/`. Whatever is
+same names, which are in the modules of SPECIFICATIONS. So is an embedder in `shared/embedding/`, and a vector index in `shared/vectors/`. Whatever is
 in the folders is loaded, and nothing else names it: without its folder, a feature is not there. Hooks return what they
 contribute; the core does the writing. Two more modules of a feature are found by their names:
 

@@ -1,6 +1,6 @@
 """The path of one task: begun in Redis, answered, and finished there with everything that it leaves behind.
 
-    parse ─ forgotten? seen before? cancelled? ─ a command? ─ declined? ─ answer (conversation.py) ─ finish
+    parse ─ forgotten? seen before? cancelled? ─ a command? ─ declined? ─ answer (conversation/answerer.py) ─ finish, or postpone (asked again later)
       └ bury (dead letter, with the reason)
 
 A task is begun before Claude is asked, and one script writes everything that it leaves: a crash in between has written nothing. What features add
@@ -48,6 +48,19 @@ class TaskHandler:
                 await self._finish(claim, await self._answered(task, started, run), started)
         except RecordRefused as error:
             await self._bury(claim, str(error))
+
+    def judge_existing(self, run: Run, existing: bytes) -> None:
+        """A result exists while the task runs: the bot's own ends the task; an unsigned one is remembered and will be replaced."""
+        if not run.task_id or sha1(existing) == run.forged:
+            return
+        if self.parts.results.signed(run.task_id, existing):
+            run.cancel()
+        else:
+            log.warning(
+                "a result with a wrong signature is stored under this task; the answer will replace it",
+                task=run.task_id,
+            )
+            run.forged = sha1(existing)
 
     async def _answered(self, task: Task, started: float, run: Run) -> Finished:
         """RecordRefused if its id is another task's."""
@@ -118,19 +131,6 @@ class TaskHandler:
                 self.judge_existing(run, begun.existing_result)  # of an unsigned one: look again without it
             else:
                 return begun
-
-    def judge_existing(self, run: Run, existing: bytes) -> None:
-        """A result exists while the task runs: the bot's own ends the task; an unsigned one is remembered and will be replaced."""
-        if not run.task_id or sha1(existing) == run.forged:
-            return
-        if self.parts.results.signed(run.task_id, existing):
-            run.cancel()
-        else:
-            log.warning(
-                "a result with a wrong signature is stored under this task; the answer will replace it",
-                task=run.task_id,
-            )
-            run.forged = sha1(existing)
 
     async def _finish(self, claim: Claim, finished: Finished, started: float) -> None:
         """It is asked again later where that may help. RecordRefused if its id is another task's by now."""

@@ -120,7 +120,7 @@ class Context:
         }
 
 
-#: How a note begins; and any item of a list.
+#: How a note begins (`noted_line` of dispatcher/memory/typed/text.py writes it); and any item of a list.
 _NUMBERED = re.compile(r"(\d{1,9})\. noted ")
 ITEM = re.compile(rf"- |{_NUMBERED.pattern}")
 _DAY = re.compile(rf"(?:- |\d{{1,9}}\. noted )?(\d{{1,2}}) ({'|'.join(month_name[1:])}) (\d{{4}})(?=[:,]|\Z)")

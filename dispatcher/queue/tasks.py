@@ -278,8 +278,7 @@ class TaskQueue:
 
     async def leave(self) -> int:
         """End of this worker: its tasks in flight go back to the head of the queue."""
-        await self._redis.delete(keys.lease(self.worker))
-        return await self._recover(self.worker, died=False)
+        return await self._recover(self.worker, died=False, certain=True)
 
     async def _recover(self, worker: str, *, died: bool, certain: bool = False) -> int:
         """`certain`: ignore its lease. -1 if it is alive."""

@@ -36,6 +36,10 @@ from shared.hooks import Hooks
 from shared.system.files import PrivateDir, make_dir, safe_name
 from shared.turns.records import Task, Tombstone, Turn
 
+log = structlog.get_logger()
+
+#: Tells Claude where it runs, unless CLAUDE_BASE_PROMPT_FILE names another file.
+BASE_PROMPT = Path(__file__).parent.parent.parent / "prompt" / "base.md"
 #: How long a task waits for a new release to open, or for the day's memory after a start.
 FRESH_SECONDS = 5.0
 #: A lookup is abandoned this long after its deadline even if a disk hangs.
@@ -105,12 +109,6 @@ async def _for_a_while(call: Callable[[], None]) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(FRESH_SECONDS):
             await asyncio.to_thread(call)
-
-
-log = structlog.get_logger()
-
-#: Tells Claude where it runs, unless CLAUDE_BASE_PROMPT_FILE names another file.
-BASE_PROMPT = Path(__file__).parent.parent.parent / "prompt" / "base.md"
 
 
 class ClaudeCaller:

@@ -1,4 +1,5 @@
-"""The order of a forgetting (STEPS). Each step may be repeated, so a resumed forgetting starts at the first one and changes nothing twice.
+"""The order of a forgetting: its STEPS, and where else a crash may come. Each may be repeated, so a resumed forgetting starts at the first one and
+changes nothing twice.
 
 journal      the request, the tombstones and the pieces for the scan are durable (journal.py)
 hidden       the tombstones are in forgotten.jsonl: nothing covered is injected any more
