@@ -1,4 +1,4 @@
-"""Note: what a model writes about turns (NOTES_MODEL) as keys to find them by: facts, and questions that they answer. Without a model: nothing.
+"""Note: what a model writes about turns (WRITES) as keys to find them by: facts, and questions that they answer. Without a model: nothing.
 
 Notes are chunks of their own in `notes/` and `note_vectors/` of a release; a lookup finds the turn through them and returns the turn. A model
 never stops the night: what it did not write tonight, within an hour, is requested by the next one, the newest turns first. A night that

@@ -1,4 +1,4 @@
-"""Summaries written by a model (SUMMARY_MODEL): its answer, tidied, and what it lacks. If it fails, the chat gets the extractive summary tonight."""
+"""Summaries written by a model (WRITER): its answer, tidied, and what it lacks. If it fails, the chat gets the extractive summary tonight."""
 
 from __future__ import annotations
 

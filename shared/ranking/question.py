@@ -72,7 +72,7 @@ class Weights:
     context_vector: float = 0.15
     #: The best item of the session, by its own words and cosine.
     session: float = 0.05
-    #: BM25 of the best of an item's notes (NOTES_MODEL), alone: as part of the item's words they give a point of recall@10 less.
+    #: BM25 of the best of an item's notes (WRITES=notes), alone: as part of the item's words they give a point of recall@10 less.
     notes: float = 0.20
     #: The question names one speaker, or says "I" or "you", and this is theirs.
     speaker: float = 0.35

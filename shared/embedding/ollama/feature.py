@@ -1,4 +1,4 @@
-"""The embedder `ollama`: models of an Ollama server, which also writes texts (SUMMARY_MODEL, NOTES_MODEL)."""
+"""The embedder `ollama`: models of an Ollama server, which also writes texts (WRITER)."""
 
 from __future__ import annotations
 
