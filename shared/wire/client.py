@@ -94,9 +94,9 @@ MCP_SERVER = Policy(answer=3, connect=3)
 RECEIVER = Policy(answer=30, connect=10)
 
 
-def asking_once(seconds: float, *, connect: float | None = None, protocol: int | None = None) -> Policy:
+def asking_once(seconds: float) -> Policy:
     """For callers that report a failure immediately instead of retrying."""
-    return Policy(answer=seconds, connect=seconds if connect is None else connect, retries=0, protocol=protocol)
+    return Policy(answer=seconds, connect=seconds, retries=0)
 
 
 def open_redis(url: str, policy: Policy = COMMAND) -> Redis:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,6 @@ from shared.ranking.question import Match
 from shared.vectors.base import Corpus, VectorIndex
 from shared.vectors.on_server import (
     DAY_SECONDS,
-    NIGHT_SECONDS,
     Served,
     ServedBackend,
     ServedBuilder,
@@ -30,7 +29,7 @@ from shared.vectors.on_server import (
 )
 from shared.vectors.redis import sets
 from shared.vectors.redis.settings import RedisVectorSettings
-from shared.wire.client import asking_once, open_redis
+from shared.wire.client import NIGHT, Policy, asking_once, open_redis
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
@@ -39,10 +38,10 @@ if TYPE_CHECKING:
 # ── The Redis that stores vectors: how it is asked, what it must have, and what its errors mean.
 
 
-def connected(settings: Settings, seconds: float) -> redis.Redis:
-    """A client that waits no longer for one answer, and asks once; in RESP2, in which scores are a flat list."""
-    policy = asking_once(seconds, connect=min(seconds, 5.0), protocol=2)
-    return open_redis(settings.of(RedisVectorSettings).redis_vectors_url or settings.redis_url, policy)
+def connected(settings: Settings, policy: Policy) -> redis.Redis:
+    """A client, in RESP2, in which scores are a flat list."""
+    url = settings.of(RedisVectorSettings).redis_vectors_url or settings.redis_url
+    return open_redis(url, replace(policy, protocol=2))
 
 
 def refuse_server(client: redis.Redis) -> None:
@@ -65,7 +64,9 @@ def refuse_server(client: redis.Redis) -> None:
 def unavailable(error: redis.RedisError) -> IndexServerUnavailable:
     """What the night says; the client's errors have no address in them, and so no password."""
     reason = f"{type(error).__name__}: {first_line(error)}"
-    if sets.passes(error):
+    if isinstance(error, redis.ConnectionError | redis.TimeoutError) and not isinstance(
+        error, redis.AuthenticationError
+    ):
         return IndexServerUnavailable(
             f"The Redis that stores vectors (REDIS_VECTORS_URL, REDIS_URL if unset) does not answer ({reason}). "
             "Check that it runs and that its address is right, then run the night again."
@@ -92,7 +93,7 @@ class RedisBackend(ServedBackend):
         self._found: tuple[redis.Redis, str] | None = None
 
     def _connect(self, served: Served) -> None:
-        client = self._client = connected(self._settings, DAY_SECONDS)
+        client = self._client = connected(self._settings, asking_once(DAY_SECONDS))
         state = sets.state(client, served.name)
         if state != sets.totals(served):
             refuse_server(client)  # an older one has no vectors at all
@@ -122,19 +123,19 @@ class RedisBuilder(ServedBuilder):
     """Builds the sets of a release beside those of the others; `sweep` removes a release that is not used, and what a dead attempt left."""
 
     def refuse_unless_usable(self) -> None:
-        with self._client(DAY_SECONDS) as client:
+        with self._client() as client:
             refuse_server(client)
 
     def _put(self, served: Served, corpus: Corpus) -> None:
-        with self._client(NIGHT_SECONDS) as client:
+        with self._client() as client:
             sets.put(client, served, corpus)
 
     def _compare(self, served: Served, corpus: Corpus) -> int:
         """The vectors of all parts are compared with those given; a search reaches all."""
-        with self._client(NIGHT_SECONDS) as client:
-            if sets.patiently(partial(sets.state, client, served.name)) != sets.totals(served):
+        with self._client() as client:
+            if sets.state(client, served.name) != sets.totals(served):
                 raise ReleaseRefused(f"Redis has no vectors {served.name}. Run the night again.")
-            listed = sets.patiently(partial(sets.chats_of, client, served.name))
+            listed = sets.chats_of(client, served.name)
             if listed.keys() != corpus.chats.keys():
                 raise ReleaseRefused("Redis lists other chats than it was given. Run the night again.")
             for chat_id, parts in listed.items():
@@ -142,17 +143,17 @@ class RedisBuilder(ServedBuilder):
         return 0
 
     def _names(self) -> list[str]:
-        with self._client(NIGHT_SECONDS) as client:
+        with self._client() as client:
             return sets.releases(client)
 
     def _remove(self, gone: Sequence[str]) -> None:
-        with self._client(NIGHT_SECONDS) as client:
+        with self._client() as client:
             sets.remove(client, gone)
 
     @contextmanager
-    def _client(self, seconds: float) -> Iterator[redis.Redis]:
+    def _client(self) -> Iterator[redis.Redis]:
         """A client for the night; what it raises as an IndexServerUnavailable."""
-        client = connected(self._settings, seconds)
+        client = connected(self._settings, NIGHT)
         try:
             yield client
         except redis.RedisError as error:
@@ -167,7 +168,7 @@ def _check_chat(client: redis.Redis, chat_id: str, parts: Sequence[sets.Part], c
     if parts != sets.parts_of(ids, vectors):
         raise ReleaseRefused("Redis lists other vectors of a chat than it was given. Run the night again.")
     for key, rows in sets.placed(chat_id, parts):
-        count, found = sets.patiently(partial(sets.stored, client, key, ids[rows]))
+        count, found = sets.stored(client, key, ids[rows])
         if count != len(found):
             raise ReleaseRefused(f"Redis has {count} of {len(found)} vectors under {key}. Run the night again.")
         size = 4 * vectors.shape[1]

@@ -17,17 +17,15 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import orjson
 import redis
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
 from shared.ranking.question import Match
 from shared.vectors.base import Corpus
@@ -41,8 +39,6 @@ T = TypeVar("T")
 
 #: Raise it when the same vectors would be stored in another way.
 LAYOUT = 3
-#: How often a request of the night is made.
-ATTEMPTS = 5
 #: Rows, or keys, in one request: of 384 dimensions somewhat under 1 MB.
 BATCH = 500
 #: The most rows of a part, and the size up to which a chat's last part grows.
@@ -53,23 +49,6 @@ LINKS, EXPLORED = 4, 1
 MOST_TOLD = 10_000
 #: Fields of a release's hash: its totals (empty while it is built or removed), and the prefix of a chat.
 TOTALS, CHAT = b"release", b"chat:"
-
-
-def patiently(call: Callable[[], T]) -> T:
-    """Retry if the connection broke or no answer came in time; only for calls that may be made twice."""
-    again = Retrying(
-        retry=retry_if_exception(passes),
-        wait=wait_exponential(0.1, max=5.0),
-        stop=stop_after_attempt(ATTEMPTS),
-        reraise=True,
-    )
-    return again(call)
-
-
-def passes(error: BaseException) -> bool:
-    """Whether a later attempt may succeed. A wrong password will stay wrong, though the client calls it an error of the connection."""
-    passing = isinstance(error, redis.ConnectionError | redis.TimeoutError)
-    return passing and not isinstance(error, redis.AuthenticationError)
 
 
 class NoSuchVectors(redis.RedisError):
@@ -143,24 +122,24 @@ def put(client: redis.Redis, served: Served, corpus: Corpus) -> None:
     release = keys.vector_release(served.name)
     listed = {chat_id: parts_of(ids, vectors) for chat_id, (ids, vectors) in corpus.chats.items()}
     fields = {chat_field(chat_id): orjson.dumps([astuple(one) for one in parts]) for chat_id, parts in listed.items()}
-    patiently(lambda: client.hset(release, mapping={TOTALS: b""}))
+    client.hset(release, mapping={TOTALS: b""})
     for names in _batches(fields):
-        patiently(partial(client.hset, release, mapping={name: fields[name] for name in names}))
+        client.hset(release, mapping={name: fields[name] for name in names})
     for rows in _batches(_lacking(client, corpus, listed)):
-        patiently(partial(_send, client, rows))
-    patiently(lambda: client.hset(release, mapping={TOTALS: totals(served)}))
+        _send(client, rows)
+    client.hset(release, mapping={TOTALS: totals(served)})
 
 
 def _lacking(client: redis.Redis, corpus: Corpus, listed: Mapping[str, list[Part]]) -> Iterator[tuple[str, str, bytes]]:
     """(key of its part, chunk id, vector) of each row of the parts that are not there as a whole."""
     wanted = ((chat_id, *one) for chat_id, parts in listed.items() for one in placed(chat_id, parts))
     for batch in _batches(wanted):
-        counts = patiently(partial(_cards, client, [key for _, key, _ in batch]))
+        counts = _cards(client, [key for _, key, _ in batch])
         for (chat_id, key, rows), count in zip(batch, counts, strict=True):
             if (more := count - (rows.stop - rows.start)) == 0:
                 continue
             if more > 0:  # somebody added to it
-                patiently(partial(client.unlink, key))
+                client.unlink(key)
             ids, vectors = corpus.chats[chat_id]
             for chunk_id, vector in zip(ids[rows], vectors[rows], strict=True):
                 yield key, chunk_id, as_bytes(vector)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from shared.vectors.redis import index as redis_index
 from shared.vectors.redis import sets
 from shared.vectors.redis.index import RedisBuilder
 from shared.wire import keys
+from shared.wire.client import NIGHT
 from tests.servers.redis8 import FaultyRedis
 from tests.support.machine import slowness
 from tests.support.night.index_world import vector_of
@@ -95,7 +97,7 @@ def test_a_broken_connection_does_not_end_the_night(
 ) -> None:
     build(settings, tmp_path, corpus_of(one=2), 1)
     if fault == "hang":
-        monkeypatch.setattr(redis_index, "NIGHT_SECONDS", slowness())
+        monkeypatch.setattr(redis_index, "NIGHT", replace(NIGHT, answer=slowness()))
     proxy.faults, corpus = {command: [fault]}, corpus_of(one=3)
     place = build(settings, tmp_path, corpus, 2)
     assert checked(settings, place, corpus) == {"one": 3}
@@ -107,7 +109,7 @@ def test_a_broken_connection_does_not_end_the_night(
     ("fault", "told", "attempts"),
     [
         ("-OOM command not allowed when used memory > 'maxmemory'.", "OutOfMemoryError", 1),
-        ("-NOAUTH Authentication required.", "AuthenticationError", 1),
+        ("-NOAUTH Authentication required.", "AuthenticationError", 2),
         ("-NOPERM this user has no permissions", "NoPermissionError", 1),
         ("drop", "ConnectionError", 2),
     ],
@@ -121,7 +123,7 @@ def test_a_server_that_does_not_take_it_is_named(
     told: str,
     attempts: int,
 ) -> None:
-    monkeypatch.setattr(sets, "ATTEMPTS", 2)
+    monkeypatch.setattr(redis_index, "NIGHT", replace(NIGHT, retries=1))
     proxy.all_faults = fault
     with pytest.raises(IndexServerUnavailable, match=f"REDIS_VECTORS_URL.*{told}"):
         RedisBuilder(settings, 1).build(tmp_path / REDIS, corpus_of(one=3))

@@ -17,6 +17,7 @@ from shared.vectors.base import Corpus
 from shared.vectors.on_server import Served
 from shared.vectors.redis import sets
 from shared.vectors.redis.index import connected
+from shared.wire.client import COMMAND
 from tests.support.night.index_world import vector_of
 
 #: Of a chat: (number of the chunk, version of its text), in the order in which they were said.
@@ -66,7 +67,7 @@ def test_each_release_has_its_corpus(
     small_parts: None,
     history: list[tuple[dict[str, list[tuple[int, int]]], set[int]]],
 ) -> None:
-    client, standing = connected(settings, 30), dict[str, Corpus]()
+    client, standing = connected(settings, COMMAND), dict[str, Corpus]()
     try:
         for run, (said, removed) in enumerate(history, 1):
             corpus = corpus_of(said)
