@@ -29,7 +29,7 @@ from shared.ranking.question import Match
 from shared.vectors import on_server
 from shared.vectors.base import Corpus, VectorIndex, refuse_without_library
 from shared.vectors.on_server import Served, ServedBackend, ServedBuilder
-from shared.vectors.qdrant.server import NoAnswer, SharedClient, answered, client_of, patiently
+from shared.vectors.qdrant.server import NoAnswer, answered, client_of, patiently
 from shared.vectors.qdrant.settings import QdrantSettings
 
 if TYPE_CHECKING:
@@ -292,12 +292,10 @@ class QdrantBackend(ServedBackend):
 
     def __init__(self, settings: Settings, release: Path, indexed_with: EmbeddingIdentity | None) -> None:
         super().__init__(settings, release, indexed_with)
-        self._shared: SharedClient | None = None
-        self._served: Served | None = None
+        self._found: tuple[Any, Served] | None = None
 
     def _connect(self, served: Served) -> None:
         client = client_of(self._settings, on_server.DAY_SECONDS)
-        self._shared = SharedClient(client)
         with answered():
             if not client.collection_exists(served.name):
                 raise ReleaseRefused(
@@ -310,15 +308,13 @@ class QdrantBackend(ServedBackend):
             raise ReleaseRefused(
                 f"The Qdrant collection {served.name} holds {count} vectors, release {self._release.name} has {served.vectors}. Run the night again."
             )
-        self._served = served
+        self._found = client, served
 
     def _nearest(self, vector: Vectors, chat_id: str, k: int) -> list[Match]:
-        shared, served = self._shared, self._served
-        if shared is None or served is None or not served.vectors:
+        client, served = self._found or (None, None)
+        if served is None or not served.vectors:
             return []
-        with shared.use() as client, answered():
-            if client is None:
-                return []
+        with answered():
             answer = client.query_points(
                 served.name,
                 query=vector.tolist(),
@@ -330,9 +326,7 @@ class QdrantBackend(ServedBackend):
         return [Match(payload["chunk_id"], score) for payload, score in found if payload.get("chat_id") == chat_id]
 
     def _close_index(self) -> None:
-        shared, self._shared, self._served = self._shared, None, None
-        if shared is not None:
-            shared.close()
+        self._found = None
 
 
 INDEX = VectorIndex(QdrantBuilder, QdrantBackend)

@@ -2,13 +2,13 @@
 
 Traps of qdrant-client 1.20: it warns of a key that goes over plain http, so the key is given as a header; it asks the server's version in a
 thread that warns, so that is off; it keeps no connection to this host, so it is told how; an answer that is not JSON is a ValueError, one
-without a result an AssertionError. The import takes over a second, so it happens here and late.
+without a result an AssertionError. The import takes over a second, so it happens here and late. A client closes itself with its last user, so
+no thread that still asks loses its connection.
 """
 
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -112,37 +112,3 @@ def client_of(settings: Settings, seconds: float) -> Any:
             limits=httpx.Limits(keepalive_expiry=IDLE_SECONDS),
             verify=_trusted(),
         )
-
-
-class SharedClient:
-    """A client that threads ask, closed by the last of them: to close it under one that is connecting would leave a socket open."""
-
-    def __init__(self, client: Any) -> None:
-        self._client, self._asking, self._closed = client, 0, False
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def use(self) -> Iterator[Any]:
-        """The client; None if it was closed."""
-        with self._lock:
-            closed = self._closed
-            self._asking += not closed
-        if closed:
-            yield None
-            return
-        try:
-            yield self._client
-        finally:
-            with self._lock:
-                self._asking -= 1
-                last = self._closed and not self._asking
-            if last:
-                self._client.close()
-
-    def close(self) -> None:
-        """Once."""
-        with self._lock:
-            self._closed = True
-            idle = not self._asking
-        if idle:
-            self._client.close()
