@@ -7,8 +7,6 @@ links, a release has copies.
 
 from __future__ import annotations
 
-import os
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from shared.errors import ReleaseRefused
 from shared.release.manifest import Manifest, read_manifest, release_dir
 from shared.release.manifest_schema import File
 from shared.release.retention import release_runs
-from shared.system.files import Modes, sha256_file
+from shared.system.files import Modes, link_or_copy, sha256_file
 
 
 def held_files(memory_dir: Path, manifest: Manifest) -> dict[str, Path]:
@@ -40,9 +38,6 @@ def _is_sound(path: Path, file: File) -> bool:
 def link(held: Path, path: Path, modes: Modes) -> None:
     """Make `path` a link to this file, or a copy where no link can be made."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        os.link(held, path)
-    except OSError:  # no links here, or too many to one file
-        shutil.copyfile(held, path)
+    link_or_copy(held, path)
     with path.open("rb") as handle:
         modes.apply(handle.fileno())

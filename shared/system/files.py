@@ -187,6 +187,14 @@ def copy_atomic(source: Path, target: Path) -> None:
         shutil.copyfileobj(read, handle)
 
 
+def link_or_copy(source: Path, target: Path) -> None:
+    """The same file under another name; a copy where no link can be made (another file system, another user's file, or too many links to it)."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
 def fsync_tree(path: Path) -> None:
     """fsync every file and directory below `path`, and `path` itself (Chroma and SQLite leave some to chance).
 

@@ -136,13 +136,6 @@ class ServedBackend(AskingBackend):
     def _connect(self, served: Served) -> None:
         """Find the index; IndexServerUnavailable, or ReleaseRefused if it is gone or holds something else. One of `errors` is mapped."""
 
-    @property
-    def _place(self) -> Path:
-        return self._release / place_of(self.name)
-
-    def _has_index(self) -> bool:
-        return self._place.is_file()
-
     def _open_index(self) -> None:
         prove_file(
             self._release, read_manifest(self._release), place_of(self.name)

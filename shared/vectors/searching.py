@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary, ref
 
 from cachetools import LRUCache, cached
 
+from shared.config.kinds import place_of
 from shared.config.settings import Settings
 from shared.embedding.centring import centred
 from shared.embedding.models import Embedder, EmbeddingIdentity
@@ -29,6 +30,8 @@ T = TypeVar("T")
 KEPT = 64
 #: Chunks of a chat that `of_nearest` knows of: more would take longer than a lookup may.
 MOST_COMPARED = 1000
+#: In HMEM_STATE_DIR: a private directory for each reader that cannot read a release in place.
+VIEWS = "views"
 
 
 #: By embedder: a release and the day ask the shipped one, which the process has once, the same question.
@@ -100,9 +103,10 @@ class AskingBackend(MemoryBackend, ABC):
         self._lock = threading.Lock()
         self._chats: ChatTable | None = None
 
-    @abstractmethod
-    def _has_index(self) -> bool:
-        """Whether the release has files for this backend."""
+    @property
+    def _place(self) -> Path:
+        """Where the release has what this backend reads, if it has it."""
+        return self._release / place_of(self.name)
 
     @abstractmethod
     def _open_index(self) -> None:
@@ -173,7 +177,7 @@ class AskingBackend(MemoryBackend, ABC):
             self._why = None
 
     def _open(self) -> str | None:
-        if not self._has_index():
+        if not self._place.exists():
             return f"release {self._release.name} has no {self.name} index"
         if how := how_to_install(self.name):
             return f"the {self.name} index needs a package that is not installed; {how}"

@@ -27,7 +27,7 @@ from shared.release.manifest import verify
 from shared.release.parts import Earlier
 from shared.system.files import PrivateDir, make_dir
 from shared.vectors.base import Checked, Corpus, VectorIndex, refuse_without_library
-from shared.vectors.searching import AskingBackend
+from shared.vectors.searching import VIEWS, AskingBackend
 
 if TYPE_CHECKING:
     import chromadb
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 DATABASE = "chroma.sqlite3"
 #: Where the header of a segment says how many vectors it holds, and the bytes of each (hnswlib's saveIndex, as Chroma has it).
 HEADER_COUNT = 20
-#: In HMEM_STATE_DIR: a private copy for each reader.
-VIEWS = "views"
 #: Chroma's own defaults: vectors of a collection that wait until they are written to its files, or are searched one by one.
 SYNC_THRESHOLD, BATCH_SIZE = 1000, 100
 #: Cosine distance up to which two vectors are the same.
@@ -210,9 +208,6 @@ class ChromaBackend(AskingBackend):
         self._client: Any = None
         self._view: PrivateDir | None = None
         self._collections: dict[str, Any] = {}
-
-    def _has_index(self) -> bool:
-        return (self._release / place_of("chroma")).is_dir()
 
     def _open_index(self) -> None:
         verify(self._release)

@@ -1,4 +1,4 @@
-"""LanceDB, embedded: two tables in `lancedb/` (shared/vectors/lancedb/tables.py). A search is exact: an index of the chat's number leads to its rows,
+"""LanceDB, embedded: two tables in `lancedb/` (shared/vectors/lancedb/tables.py). A search is exact: an index of the chat's key leads to its rows,
 and these are compared one by one.
 
 Each night writes it anew: 100,000 vectors take a second.
@@ -10,23 +10,22 @@ threads belong to the process and stay when an index is closed.
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
 
-from shared.config.kinds import place_of
 from shared.config.settings import Settings
 from shared.embedding.models import EmbeddingIdentity
 from shared.errors import HmemError, StorageError
 from shared.ranking.question import Match
 from shared.release.manifest import verify
 from shared.release.parts import Earlier
-from shared.system.files import PrivateDir, make_dir
+from shared.system.files import PrivateDir, link_or_copy, make_dir
 from shared.vectors.base import Checked, Corpus, VectorIndex, refuse_without_library
 from shared.vectors.lancedb.tables import (
     BLOCK_ROWS,
@@ -34,20 +33,18 @@ from shared.vectors.lancedb.tables import (
     LAYOUT,
     TABLE,
     LanceIndex,
+    chat_key,
     connect,
     data_files,
     refused,
     stored_vectors,
     table_dir,
 )
-from shared.vectors.searching import AskingBackend
+from shared.vectors.searching import VIEWS, AskingBackend
 from shared.vectors.sqlite.files import STORED
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
-
-#: In HMEM_STATE_DIR: a directory of links for each reader.
-VIEWS = "views"
 
 
 class LanceBuilder:
@@ -60,16 +57,15 @@ class LanceBuilder:
         """As in `Builder`."""
         make_dir(place)
         with _named(place, "written"):
-            numbers = {chat_id: number for number, chat_id in enumerate({**corpus.chats, **corpus.repeats}, start=1)}
-            _write_chats(place, corpus, numbers)
+            _write_chats(place, corpus)
             if len(corpus):
-                _write_vectors(place, corpus, numbers)
+                _write_vectors(place, corpus)
 
     def check(self, place: Path, scratch: Path, corpus: Corpus, earlier: Earlier | None = None) -> Checked:  # noqa: ARG002 - read in place, all of it
         """As in `Builder`. Every vector is compared byte for byte, and every chat is counted through the index that a search goes by."""
         with _named(place, "read"):
             index = LanceIndex(place, corpus.dimensions, cache_bytes=0)
-            counted = {chat_id: chat.count for chat_id, chat in index.chats.items() if chat.count}
+            counted = {chat_id: count for chat_id, count in index.chats.items() if count}
             wanted = {chat_id: len(ids) for chat_id, (ids, _) in corpus.chats.items() if len(ids)}
             if counted != wanted:
                 wrong = sum(counted.get(chat) != wanted.get(chat) for chat in {*counted, *wanted})
@@ -104,38 +100,32 @@ def _link_tree(source: Path, target: Path) -> None:
         into = target / Path(folder).relative_to(source)
         into.mkdir(mode=0o700, exist_ok=True)  # the source's own modes may forbid to remove what is in it
         for name in names:
-            _link_or_copy(Path(folder) / name, into / name)
+            link_or_copy(Path(folder) / name, into / name)
 
 
-def _link_or_copy(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
-
-
-def _write_chats(place: Path, corpus: Corpus, numbers: Mapping[str, int]) -> None:
+def _write_chats(place: Path, corpus: Corpus) -> None:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-    counts = [len(corpus.chats[chat_id][0]) if chat_id in corpus.chats else 0 for chat_id in numbers]
-    repeated = [orjson.dumps(dict(corpus.repeats.get(chat_id, {}))) for chat_id in numbers]
-    fields = [("chat", pa.int64()), ("chat_id", pa.string()), ("vectors", pa.int64()), ("repeated", pa.binary())]
+    chats, sizes = list({**corpus.chats, **corpus.repeats}), corpus.sizes()
+    counts = [sizes.get(chat_id, 0) for chat_id in chats]
+    repeated = [orjson.dumps(dict(corpus.repeats.get(chat_id, {}))) for chat_id in chats]
+    fields = [("chat", pa.string()), ("chat_id", pa.string()), ("vectors", pa.int64()), ("repeated", pa.binary())]
     schema = pa.schema(fields, metadata={"layout": str(LAYOUT)})
-    rows = pa.table([list(numbers.values()), list(numbers), counts, repeated], schema=schema)
+    rows = pa.table([[chat_key(chat_id) for chat_id in chats], chats, counts, repeated], schema=schema)
     connect(place).create_table(CHATS, rows)
 
 
-def _write_vectors(place: Path, corpus: Corpus, numbers: Mapping[str, int]) -> None:
+def _write_vectors(place: Path, corpus: Corpus) -> None:
     import pyarrow as pa
     from lancedb.index import Bitmap
 
     vector = pa.list_(pa.float16(), corpus.dimensions)
-    schema = pa.schema([("chat", pa.int64()), ("chat_id", pa.string()), ("chunk_id", pa.string()), ("vector", vector)])
+    schema = pa.schema([("chat", pa.string()), ("chat_id", pa.string()), ("chunk_id", pa.string()), ("vector", vector)])
 
     def batches() -> Iterator[Any]:
         for owners, ids, vectors in _blocks(corpus):
             stored = pa.FixedSizeListArray.from_arrays(pa.array(vectors.astype(STORED).reshape(-1)), corpus.dimensions)
-            yield pa.record_batch([[numbers[owner] for owner in owners], owners, ids, stored], schema=schema)
+            yield pa.record_batch([[chat_key(owner) for owner in owners], owners, ids, stored], schema=schema)
 
     table = connect(place).create_table(TABLE, pa.RecordBatchReader.from_batches(schema, batches()))
     table.create_index("chat", config=Bitmap())
@@ -165,11 +155,7 @@ def _check_files(place: Path, index: LanceIndex) -> None:
         return
     fragments = index.table.stats()["fragment_stats"]["num_fragments"]
     indexed = index.table.index_stats("chat_idx")
-    if (
-        indexed is None
-        or indexed.num_unindexed_rows
-        or indexed.num_indexed_rows != sum(c.count for c in index.chats.values())
-    ):
+    if indexed is None or indexed.num_unindexed_rows or indexed.num_indexed_rows != sum(index.chats.values()):
         raise refused(place, "has rows that its index does not know")
     indexes = list((table_dir(place) / "_indices").iterdir())
     if len(data_files(place)) != fragments or len(indexes) != 1:
@@ -177,15 +163,15 @@ def _check_files(place: Path, index: LanceIndex) -> None:
 
 
 def _check_rows(place: Path, index: LanceIndex, corpus: Corpus) -> None:
-    """Each row that was given is there, under its chat's number, byte for byte; `_check_files` has proven that there are no more."""
+    """Each row that was given is there, under its chat's key, byte for byte; `_check_files` has proven that there are no more."""
     rows = {chat_id: {one: row for row, one in enumerate(ids)} for chat_id, (ids, _) in corpus.chats.items()}
     seen = {chat_id: np.zeros(len(ids), np.bool_) for chat_id, (ids, _) in corpus.chats.items()}
     for batch in index.batches(["chat", "chat_id", "chunk_id", "vector"]):
         stored, chunk_ids = stored_vectors(batch), batch["chunk_id"].to_pylist()
-        for part, number, chat_id in _runs(batch):
+        for part, key, chat_id in _runs(batch):
             known = rows.get(chat_id, {})
             at = np.array([known.get(one, -1) for one in chunk_ids[part]])
-            if at.min() < 0 or index.chats[chat_id].number != number:
+            if at.min() < 0 or key != chat_key(chat_id):
                 raise refused(place, "holds other chunks of a chat than were given to it")
             if not np.array_equal(stored[part], corpus.chats[chat_id][1][at].astype(STORED)):
                 raise refused(place, "holds other vectors of a chat than were given to it")
@@ -194,14 +180,13 @@ def _check_rows(place: Path, index: LanceIndex, corpus: Corpus) -> None:
         raise refused(place, "holds too few chunks of a chat")
 
 
-def _runs(batch: Any) -> Iterator[tuple[slice, int, str]]:
-    """(rows, chat's number, chat id) of each stretch of rows of one chat."""
-    numbers, names = batch["chat"].to_numpy(), batch["chat_id"].to_pylist()
+def _runs(batch: Any) -> Iterator[tuple[slice, str, str]]:
+    """(rows, chat's key, chat id) of each stretch of rows of one chat."""
     start = 0
-    for end in range(1, len(names) + 1):
-        if end == len(names) or names[end] != names[start] or numbers[end] != numbers[start]:
-            yield slice(start, end), int(numbers[start]), names[start]
-            start = end
+    for owner, rows in groupby(zip(batch["chat"].to_pylist(), batch["chat_id"].to_pylist(), strict=True)):
+        end = start + sum(1 for _ in rows)
+        yield slice(start, end), *owner
+        start = end
 
 
 class LanceBackend(AskingBackend):
@@ -224,13 +209,10 @@ class LanceBackend(AskingBackend):
         chat = index.chat(chat_id) if index else None
         return chat.compare(vector, chunk_ids) if chat else np.full(len(chunk_ids), np.nan, dtype=np.float32)
 
-    def _has_index(self) -> bool:
-        return (self._release / place_of("lancedb")).is_dir()
-
     def _open_index(self) -> None:
         verify(self._release)
         self._view = PrivateDir(self._settings.hmem_state_dir / VIEWS)
-        _link_tree(self._release / place_of("lancedb"), self._view.path)
+        _link_tree(self._place, self._view.path)
         self._index = LanceIndex(self._view.path, self._indexed_with.dimensions if self._indexed_with else 0)
 
     def _close_index(self) -> None:

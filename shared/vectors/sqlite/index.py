@@ -102,14 +102,9 @@ class SqliteBackend(AskingBackend):
         file = self._file
         return (file.chat(chat_id) if file else None) or ChatVectors([], vector[None][:0], {})
 
-    def _has_index(self) -> bool:
-        return bool(part_files(self._release / place_of("sqlite")))
-
     def _open_index(self) -> None:
         prove_folder(self._release, read_manifest(self._release), place_of("sqlite"))
-        self._file = VectorFile(
-            self._release / place_of("sqlite"), self._indexed_with.dimensions if self._indexed_with else 0
-        )
+        self._file = VectorFile(self._place, self._indexed_with.dimensions if self._indexed_with else 0)
 
     def _close_index(self) -> None:
         if self._file is not None:

@@ -16,7 +16,7 @@ from shared.release.manifest import verify
 from shared.vectors import searching
 from shared.vectors.base import Corpus
 from shared.vectors.lancedb.index import LanceBuilder
-from shared.vectors.lancedb.tables import CHATS, LanceIndex, connect, data_files, table_dir
+from shared.vectors.lancedb.tables import CHATS, LanceIndex, chat_key, connect, data_files, table_dir
 from tests.support.night.index_world import (
     DIMENSIONS,
     MadeUp,
@@ -106,7 +106,7 @@ def test_another_content_than_was_asked_for_is_refused(tmp_path: Path, other: st
 def test_a_row_of_another_chat_never_comes_out(tmp_path: Path) -> None:
     """No night builds one, and its hash would be wrong."""
     place = build(tmp_path / "1", corpus_of({"1": notes("1", 5), "2": notes("2", 5)}))
-    connect(place).open_table("vectors").update(where="chunk_id = '2/3'", values={"chat": 1})
+    connect(place).open_table("vectors").update(where="chunk_id = '2/3'", values={"chat": chat_key("1")})
     index = LanceIndex(place, DIMENSIONS)
     with pytest.raises(ReleaseRefused, match="does not fit its chat"):
         index.nearest(vector_of("note 3 of 2"), "1", 9)
@@ -114,7 +114,7 @@ def test_a_row_of_another_chat_never_comes_out(tmp_path: Path) -> None:
         index.chat("1")
     with pytest.raises(ReleaseRefused, match="holds 4 of 5"):
         index.chat("2")
-    connect(place).open_table("vectors").update(where="chunk_id = '1/3'", values={"chat": 2})
+    connect(place).open_table("vectors").update(where="chunk_id = '1/3'", values={"chat": chat_key("2")})
     with pytest.raises(ReleaseRefused, match="does not fit its chat"):
         LanceIndex(place, DIMENSIONS).chat("2")
 
