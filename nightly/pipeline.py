@@ -12,7 +12,7 @@ import structlog
 
 from nightly.archive import erasing
 from nightly.archive.catalog import open_catalog, recomputed
-from nightly.archive.incoming.reading import in_batches, read_records, turn_keys
+from nightly.archive.incoming import in_batches, read_records, turn_keys
 from nightly.archive.segments import RESTORE, segment_runs
 from nightly.index import servers
 from nightly.index.previous import Last

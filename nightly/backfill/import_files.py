@@ -18,8 +18,7 @@ from redis import Redis
 
 from nightly import pipeline
 from nightly.archive.catalog import Catalog, recomputed
-from nightly.archive.incoming.reading import in_batches, read_records, turn_keys
-from nightly.archive.incoming.tombstones import judge
+from nightly.archive.incoming import in_batches, judge, read_records, turn_keys
 from nightly.archive.segments import RawRecord
 from nightly.imports.candidates import Candidate, ReadCandidate, Wanted, files_of
 from nightly.imports.containers.opening import printable

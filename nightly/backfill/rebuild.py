@@ -15,7 +15,7 @@ from typing import Any
 
 from nightly import pipeline
 from nightly.archive.catalog import recomputed
-from nightly.archive.incoming.reading import turn_keys
+from nightly.archive.incoming import turn_keys
 from nightly.night.lease import connect
 from nightly.night.progress import Reporter
 from nightly.night.target import open_target

@@ -80,7 +80,7 @@ def run(
 @app.command()
 def capture(json: Json = False) -> None:
     """Copy what today has into the archive and its mirror, without building memory or deleting anything: seconds, as often as a timer likes."""
-    from nightly.archive.incoming.capture import capture as write_capture
+    from nightly.archive.capture import capture as write_capture
     from nightly.night.progress import Reporter
     from shared.text.format import counted
 
@@ -221,7 +221,7 @@ def turns(
 
     directory = start_night().hmem_night_dir
     if events:
-        from nightly.archive.incoming.events import last_events
+        from nightly.archive.incoming import last_events
         from nightly.backfill.copied_archive import archive_of
 
         read = directory / "archive" if copy is None else archive_of(copy)

@@ -13,21 +13,20 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 import orjson
+from redis.exceptions import OutOfMemoryError
 
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.chat_chunks import ChatReader
-from nightly.archive.incoming.reading import EVENTS, RECORDS, TOMBSTONES
-from nightly.archive.incoming.tombstones import judge
+from nightly.archive.incoming import EVENTS, RECORDS, TOMBSTONES, judge
 from nightly.archive.segments import RawRecord, stored_records
 from nightly.imports.batches import BatchCollector
 from nightly.imports.candidates import Candidate
-from nightly.imports.handed_over import fetch, report_outcomes
 from nightly.imports.import_filter import SEEN, ImportCounts, ImportFilter, ImportVerdict
 from nightly.night.folder import Night, imports_dir
 from shared.config.settings import Settings
@@ -36,6 +35,7 @@ from shared.system.files import (
     atomic_writer,
     fsync_dir,
     locked_dir,
+    make_dir,
     own_dir,
     remove_halves,
     remove_tree,
@@ -43,6 +43,7 @@ from shared.system.files import (
     try_locked_dir,
 )
 from shared.turns.records import RecordRefused, Tombstone
+from shared.wire.handed_over import HandedImport, ImportHandOver
 
 FORMAT = 1
 #: The file that is being written; only the holder of the directory's lock writes it.
@@ -140,7 +141,7 @@ def take(night: Night, out: Path) -> dict[str, Any]:
     """Append what is new in the staged imports to the export in `out`; returns the outcome of each. Asks the archive only if there are any."""
     directory = imports_dir(night.settings)
     _drop_halves(directory)
-    handed = [f"{one.sha256}.jsonl" for one in fetch(night, out / _HANDED)]
+    handed = [f"{one.sha256}.jsonl" for one in _fetch(night, out / _HANDED)]
     try:
         return _take(night, out, directory) | {"handed": handed}
     finally:
@@ -217,7 +218,7 @@ def open_filter(
 def clear(night: Night) -> None:
     """Remove the imports that this night's export has read; the archive step calls it once it has verified the export."""
     directory, result = imports_dir(night.settings), night.result("export").get("imports", {})
-    report_outcomes(night, result)
+    _report_outcomes(night, result)
     for name in result.get("files", {}):
         (directory / name).unlink(missing_ok=True)
 
@@ -258,3 +259,33 @@ def _drop_halves(directory: Path) -> None:
         if abandoned:
             remove_halves(directory)
             (directory / _PART).unlink(missing_ok=True)
+
+
+def _fetch(night: Night, folder: Path) -> list[HandedImport]:
+    """Write each that waits into the folder, as a staged file; whether one is whole, its reader finds by its name."""
+    taken, handing = list[HandedImport](), ImportHandOver(night.redis)
+    for one in handing.waiting():
+        try:
+            handing.take(one)
+        except OutOfMemoryError:
+            continue  # the next night, since this one empties Redis
+        taken.append(one)
+        with atomic_writer(make_dir(folder) / f"{one.sha256}.jsonl") as handle:
+            try:
+                handle.writelines(handing.content(one))
+            except ValueError:
+                continue  # what is there of it does not match its name
+    return taken
+
+
+def _report_outcomes(night: Night, result: Mapping[str, Any]) -> None:
+    """Tell the other host what became of the imports that this night has exported, and delete their content. `result`: of `take`."""
+    handed, handing = set(result.get("handed", ())), ImportHandOver(night.redis)
+    for one in handing.waiting() if handed else ():
+        name = f"{one.sha256}.jsonl"
+        counts = result["files"].get(name)
+        if name in handed:
+            outcome = Counter({str(verdict): (counts or {}).get(verdict, 0) for verdict in ImportVerdict})
+            # If Redis is full, the next night, which finds all of it known, reports it.
+            with suppress(OutOfMemoryError):
+                handing.done(one, outcome=dict(+outcome), damaged=counts is None)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 
-from nightly.archive.incoming.reading import RECORDS
+from nightly.archive.incoming import RECORDS
 from nightly.archive.segments import stored_records, turn_of
 from nightly.night.folder import Night
 from shared.turns.records import FACT, RecordRefused, Turn, dumps

@@ -21,11 +21,9 @@ from typing import Any
 import orjson
 
 from nightly.archive import erasing
+from nightly.archive.capture import empty
 from nightly.archive.catalog import Catalog, open_catalog
-from nightly.archive.incoming.capture import empty
-from nightly.archive.incoming.events import archived_line
-from nightly.archive.incoming.reading import EVENTS, RECORDS, TOMBSTONES
-from nightly.archive.incoming.tombstones import Judged, judge
+from nightly.archive.incoming import EVENTS, RECORDS, TOMBSTONES, Judged, exported, judge
 from nightly.archive.media.bring import MediaBringer
 from nightly.archive.media.places import erase as erase_media
 from nightly.archive.media.places import is_forgotten, is_intact, listed
@@ -34,7 +32,6 @@ from nightly.archive.segments import (
     RawRecord,
     parse_turn,
     segment_name,
-    stored_records,
     write_segment,
 )
 from nightly.imports.staging import clear
@@ -44,6 +41,7 @@ from shared.errors import LedgerMismatch, MirrorFailed
 from shared.release.integrity import is_due
 from shared.system.faults import crash_point
 from shared.system.files import make_dir
+from shared.turns.events import Event
 from shared.turns.records import RecordRefused, Tombstone
 
 #: Lines of the new segment, while the step runs.
@@ -55,7 +53,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     # Before the first write: a host that has lost its archive must not start a new one next to the mirror.
     mirror = _if_reachable(night, lambda mirror: {"lacks": len(missing_there(mirror, night.archive_dir))})
     with open_catalog(night, before=night.run, scrub=True) as earlier:
-        received = (record.value for record in stored_records(night.output("export") / TOMBSTONES))
+        received = (record.value for record in exported(night, TOMBSTONES))
         judged = judge(received, night.settings, earlier.tombstones)
         tombstones = _new_tombstones(earlier, judged)
         eraser = erasing.eraser_of(earlier, tombstones, night.run)
@@ -65,11 +63,11 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     crash_point("archive:segment-written")
     empty(night.archive_dir)
     with open_catalog(night) as archive:
-        _prove(archive, _everything(night))
+        _prove(archive, exported(night))
         erased = erasing.apply(night, archive)
     with open_catalog(night) as archive:
         if erased.get("segments"):
-            _prove(archive, _everything(night))
+            _prove(archive, exported(night))
         media = _media(night, archive, out)
         found = {
             "segments": archive.segments,
@@ -98,21 +96,13 @@ def _media(night: Night, archive: Catalog, out: Path) -> dict[str, Any]:
     """What became of the files of messages, when all turns are archived, and erased where they are to be; and which of the old ones are not what
     they were."""
     erased = erase_media(night.archive_dir, archive)
-    brought = MediaBringer(night, archive).bring(_exported(night), out)
+    brought = MediaBringer(night, archive).bring(exported(night, RECORDS), out)
     files = list(listed(night.archive_dir))
     before = {*last_result(night, "archive").get("media", {}).get("damaged", ())}  # it is named until it is repaired
     read = [path for path in files if path in before or is_due(path, night.run)]
     damaged = [path for path in read if not is_intact(night.archive_dir, path)]
     damaged += sorted(path for path in before - {*files} if not is_forgotten(archive, path))
     return brought | {"erased": erased, "damaged": damaged, "files": len(files)}
-
-
-def _exported(night: Night) -> Iterator[RawRecord]:
-    return stored_records(night.output("export") / RECORDS)
-
-
-def _everything(night: Night) -> Iterator[RawRecord]:
-    return chain(_exported(night), stored_records(night.output("export") / EVENTS))
 
 
 def _if_reachable(night: Night, ask: Callable[[Mirror], dict[str, Any]]) -> dict[str, Any] | None:
@@ -133,8 +123,8 @@ def _write_new(
     """Write the archive's line of each new record and event to a file; what became of all records, and how many lines there are of each."""
     ledger, new = Ledger(), Counter[str]()
     lines = chain(
-        (("records", _classify(record, earlier, ledger)) for record in _exported(night)),
-        (("events", archived_line(record, earlier)) for record in stored_records(night.output("export") / EVENTS)),
+        (("records", _classify(record, earlier, ledger)) for record in exported(night, RECORDS)),
+        (("events", _event_line(record, earlier)) for record in exported(night, EVENTS)),
     )
     with path.open("wb") as handle:
         for what, line in lines:
@@ -162,6 +152,19 @@ def _classify(record: RawRecord, earlier: Catalog, ledger: Ledger) -> dict[str, 
         return None
     ledger.count(turn.chat_id, "new_version" if last else "new")
     return {"kind": "turn", **record.to_json()}
+
+
+def _event_line(record: RawRecord, earlier: Catalog) -> dict[str, Any] | None:
+    """The archive's line for an exported event; None if it is archived already."""
+    if earlier.segment_of(record.sha256) is not None:
+        return None
+    try:
+        if record.redis_type != "string":
+            raise RecordRefused(f"the key is a {record.redis_type}, not a string")
+        Event.parse(record.key, record.value)
+    except RecordRefused as error:
+        return {"kind": "quarantine", **record.to_json(), "reason": str(error)}
+    return {"kind": "event", **record.to_json()}
 
 
 def _new_tombstones(earlier: Catalog, judged: Judged) -> list[Tombstone]:

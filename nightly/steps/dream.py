@@ -19,8 +19,7 @@ from zoneinfo import ZoneInfo
 import orjson
 
 from nightly.archive.catalog import Catalog, open_catalog
-from nightly.archive.incoming.events import last_events
-from nightly.archive.incoming.reading import RECORDS
+from nightly.archive.incoming import RECORDS, last_events
 from nightly.archive.segments import segment_name, stored_records, turn_of
 from nightly.night.folder import Night
 from nightly.writing.model_texts import ModelTexts, prompt_of

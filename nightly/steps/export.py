@@ -17,13 +17,13 @@ from typing import Any, cast
 import orjson
 from redis import Redis
 
+from nightly.archive.capture import only_captured
 from nightly.archive.catalog import open_catalog
-from nightly.archive.incoming.capture import only_captured
-from nightly.archive.incoming.events import chat_states
-from nightly.archive.incoming.reading import (
+from nightly.archive.incoming import (
     EVENTS,
     RECORDS,
     TOMBSTONES,
+    chat_states,
     event_keys,
     in_batches,
     kind_of_key,

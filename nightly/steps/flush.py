@@ -12,17 +12,16 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
 import orjson
 
 from nightly.archive.catalog import open_catalog
-from nightly.archive.incoming.reading import EVENTS, RECORDS
+from nightly.archive.incoming import exported
 from nightly.archive.media.flushing import flush_media, mirror_media
 from nightly.archive.mirror import bring_up_to_date, open_mirror
-from nightly.archive.segments import RawRecord, Segment, stored_records
+from nightly.archive.segments import RawRecord, Segment
 from nightly.imports.typed_memories import hand_over
 from nightly.night.folder import Night
 from nightly.night.lease import fenced
@@ -44,20 +43,18 @@ OTHERS = ("tombstone", "text")
 
 def run(night: Night, out: Path) -> dict[str, Any]:
     """`mirror_failed` says why nothing was deleted although the night is done: its turns stay in Redis, and the next night finds them archived."""
-    exported, facts = sum(1 for _ in _exported(night)), hand_over(night)
+    count, facts = sum(1 for _ in exported(night)), hand_over(night)
     try:
         mirror = open_mirror(night.settings)
         mirrored = bring_up_to_date(mirror, night.archive_dir) if mirror else None  # texts came after the archive step
         media = mirror_media(night, mirror) if mirror else None
     except MirrorFailed as error:
-        nothing = {"deleted": 0, "changed_since": 0, "unproven": exported}
-        return {"exported": exported, "facts": facts, **nothing, "mirror_failed": str(error)}
+        nothing = {"deleted": 0, "changed_since": 0, "unproven": count}
+        return {"exported": count, "facts": facts, **nothing, "mirror_failed": str(error)}
     script = night.redis.register_script((Path(__file__).parent / "flush.lua").read_text(encoding="utf-8"))
     deleted = kept = safe = 0
     served = _Served(night)
-    for batch in night.report.track(
-        _batches(_safe(night, out, nothing=not exported)), exported // BATCH_KEYS + 1, "flush"
-    ):
+    for batch in night.report.track(_batches(_safe(night, out, nothing=not count)), count // BATCH_KEYS + 1, "flush"):
         served.refuse_another()
         safe += len(batch)
         arguments: list[Any] = [night.lease.value]
@@ -71,8 +68,8 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     files = flush_media(night, media)
     last = {"run": night.run, "finished_at": time.time()}
     night.redis.set(keys.NIGHT_LAST, orjson.dumps(last))
-    counts = {"deleted": deleted, "changed_since": kept, "unproven": exported - safe}
-    return {"exported": exported, "facts": facts, **counts, "media": files, "mirrored": mirrored, "mirror_failed": None}
+    counts = {"deleted": deleted, "changed_since": kept, "unproven": count - safe}
+    return {"exported": count, "facts": facts, **counts, "media": files, "mirrored": mirrored, "mirror_failed": None}
 
 
 class _Served:
@@ -93,11 +90,6 @@ class _Served:
             )
 
 
-def _exported(night: Night) -> Iterator[RawRecord]:
-    """Turns and events, in the order in which they were exported."""
-    return chain.from_iterable(stored_records(night.output("export") / name) for name in (RECORDS, EVENTS))
-
-
 def _safe(night: Night, out: Path, *, nothing: bool) -> Iterator[RawRecord]:
     """Those of the exported records that are in segments which the current release was built from. `nothing`: none was exported."""
     current = night.target.current()
@@ -111,7 +103,7 @@ def _safe(night: Night, out: Path, *, nothing: bool) -> Iterator[RawRecord]:
                 continue
             hashes = ((line["sha256"],) for line in segment if line["kind"] not in OTHERS)
             known.executemany("UPDATE exported SET proven = 1 WHERE sha256 = ?", hashes)
-        for record in _exported(night):
+        for record in exported(night):
             if known.execute("SELECT 1 FROM exported WHERE sha256 = ? AND proven", (record.sha256,)).fetchone():
                 yield record
     (out / PROVEN).unlink()
@@ -121,7 +113,7 @@ def _segments_to_read(night: Night, known: sqlite3.Connection) -> set[str]:
     """Note what was exported; the segments that have it. The catalog only says where to look."""
     names = set[str]()
     with open_catalog(night) as catalog:
-        for record in _exported(night):
+        for record in exported(night):
             known.execute("INSERT OR IGNORE INTO exported VALUES (?, 0)", (record.sha256,))
             if name := catalog.segment_of(record.sha256):
                 names.add(name)

@@ -20,7 +20,7 @@ from shared.errors import ArchiveDamaged, HmemError, StorageError
 #: A file of the archive: `seg-<run>.jsonl` or `texts-<run>.jsonl`. A second file of texts in one run (settings were changed between two attempts
 #: at it) is `texts-<run>.2.jsonl`.
 _NAME = re.compile(r"(?:seg-([0-9]+)|texts-([0-9]+)(?:\.[0-9]+)?)\.jsonl\Z")
-#: What no segment has yet, since the last night (nightly/archive/incoming/capture.py).
+#: What no segment has yet, since the last night (nightly/archive/capture.py).
 CAPTURE = "capture.jsonl"
 #: Bytes that are read and hashed, the newest files first, and of each other file its end.
 READ_BYTES, END_BYTES = 64 << 20, 4096

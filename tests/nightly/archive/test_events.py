@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from nightly.archive.catalog import CATALOG, recomputed
-from nightly.archive.incoming.events import last_events
+from nightly.archive.incoming import last_events
 from nightly.archive.segments import Segment
 from nightly.night.progress import Reporter
 from shared.system.archive_folder import CAPTURE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from nightly.archive.incoming.events import last_events
+from nightly.archive.incoming import last_events
 from tests.support.world import World
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dispatcher.features.guests.records import Guest
-from nightly.archive.incoming.events import last_events
+from nightly.archive.incoming import last_events
 from shared.turns.records import loads_object
 from shared.wire import keys
 from tests.support.world import SECRET, World

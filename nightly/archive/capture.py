@@ -19,8 +19,7 @@ import orjson
 from redis import Redis
 
 from nightly.archive.catalog import Catalog
-from nightly.archive.incoming.events import chat_states
-from nightly.archive.incoming.reading import event_keys, in_batches, read_records, read_tombstones, turn_keys
+from nightly.archive.incoming import chat_states, event_keys, in_batches, read_records, read_tombstones, turn_keys
 from nightly.archive.mirror import open_mirror
 from nightly.archive.segments import RawRecord, Record, Segment, write_segment
 from nightly.night.lease import connect, night_lock
