@@ -24,16 +24,16 @@ BUDGETS = {
     "dispatcher/installation": 1640,
     "dispatcher/memory": 4605,
     "dispatcher/prompt": 850,
-    "dispatcher/queue": 1130,
+    "dispatcher/queue": 1125,
     "dispatcher/releases": 440,
     "nightly": 360,
-    "nightly/archive": 1885,
+    "nightly/archive": 1870,
     "nightly/backfill": 440,
     "nightly/cli": 815,
-    "nightly/imports": 3515,
+    "nightly/imports": 3505,
     "nightly/index": 850,
     "nightly/night": 745,
-    "nightly/steps": 1045,
+    "nightly/steps": 1040,
     "nightly/writing": 480,
     "scripts": 2435,
     "shared": 165,
@@ -41,12 +41,12 @@ BUDGETS = {
     "shared/delivery": 705,
     "shared/embedding": 1005,
     "shared/ranking": 750,
-    "shared/release": 655,
+    "shared/release": 650,
     "shared/search": 1505,
-    "shared/system": 1265,
+    "shared/system": 1270,
     "shared/text": 775,
     "shared/turns": 1195,
-    "shared/vectors": 1815,
+    "shared/vectors": 1745,
     "shared/wire": 695,
     "tests": 43460,
 }
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_405
+    assert product <= 48_300
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:
