@@ -48,7 +48,7 @@ class ConnectionBroken(PublishFailed):
 
 @dataclass(frozen=True)
 class Brought:
-    """The recall gate's record (shared/delivery/gate.py), and the bytes sent and received over the network; None on this host."""
+    """The recall gate's record (shared/delivery/trial.py), and the bytes sent and received over the network; None on this host."""
 
     gate: dict[str, Any]
     moved: int | None = None

@@ -3,11 +3,11 @@
     begin [RUN]                    reports which release is current, which run is the highest, and which server indexes are in use; with a run,
                                    creates an empty incoming/<run>.<attempt>
     lacking RUN ATTEMPT SHA256     reads the manifest that was sent there first, and names the files that no release here has: the others need not
-                                   be sent (shared/release/shared_files.py)
+                                   be sent (shared/delivery/takeover.py)
     verify RUN 0                   hashes releases/<run> in place
     verify RUN ATTEMPT SHA256 [accept]    copies what was sent into files of our own and hashes it (takeover.py), links the rest,
                                    refuses a release that may not follow the current one, tests it, compares its recall with the current
-                                   release's (shared/delivery/gate.py), and renames it into releases/; the hash is that of the manifest that
+                                   release's (shared/delivery/trial.py), and renames it into releases/; the hash is that of the manifest that
                                    the night has sealed
     switch RUN TOKEN               points `current` at it, if the calling night still holds the lease and the owner has not pinned another
     rollback RUN                   points `current` back at that release's parent, if it is current
@@ -43,7 +43,7 @@ from shared.config.credentials import begin_as, for_child
 from shared.config.ownership import INCOMING, OURS, VERIFYING
 from shared.config.settings import Settings, load_settings
 from shared.delivery.switch import refuse_unless_descendant, refuse_unless_follows, switch, undo_switch
-from shared.delivery.takeover import received_manifest, take_over
+from shared.delivery.takeover import held_files, received_manifest, take_over
 from shared.errors import InvalidInput, ReleaseRefused, StorageError
 from shared.release import retention
 from shared.release.manifest import (
@@ -54,7 +54,6 @@ from shared.release.manifest import (
     release_dir,
     verify,
 )
-from shared.release.shared_files import held_files
 from shared.system.command import translate
 from shared.system.faults import crash_point
 from shared.system.files import (

@@ -4,7 +4,9 @@ A process that could write the incoming files may still have them open, mapped, 
 file that the manifest names is read once, through descriptors that follow no links; its bytes are hashed and written to a new file where no
 other user writes. Only names that our readers know are accepted, and no other files may be present.
 
-What an earlier release has too was not sent: it is linked from there, once it was hashed, too (shared/release/shared_files.py).
+What an earlier release has too is not sent: it becomes a hard link of that one's file, where there are none a copy. Only a file that is, byte for
+byte, what both manifests say is shared: a damaged one counts as lacking and is sent again, and the releases that have it refuse it when they are
+opened. Nobody but the receiver writes to releases, and a transfer cannot reach them.
 """
 
 from __future__ import annotations
@@ -16,16 +18,26 @@ import re
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from shared.config.kinds import place_of
 from shared.errors import ReleaseRefused, StorageError
-from shared.release.manifest import CHATS, LEXICAL, MANIFEST, NOTE_VECTORS, NOTES, Manifest, written_manifest
-from shared.release.manifest_schema import MOST_BYTES
-from shared.release.shared_files import held_files, link
-from shared.system.files import Modes, sha256_bytes
+from shared.release.manifest import (
+    CHATS,
+    LEXICAL,
+    MANIFEST,
+    NOTE_VECTORS,
+    NOTES,
+    Manifest,
+    read_manifest,
+    release_dir,
+    written_manifest,
+)
+from shared.release.manifest_schema import MOST_BYTES, File
+from shared.release.retention import release_runs
+from shared.system.files import Modes, link_or_copy, sha256_bytes, sha256_file
 
 _AGAIN = "Run the night again."
 _BLOCK_BYTES = 1 << 20
@@ -64,7 +76,7 @@ def take_over(
         sent, held = _sent(folder, manifest), held_files(memory_dir, manifest)
         sent += [name for name in manifest.files if name not in held and name not in sent]  # missing: it reports them
         for name in manifest.files.keys() - sent:
-            link(held[name], destination / name, modes)
+            _link(held[name], destination / name, modes)
         _refuse_without_room(destination, sum(int(manifest.files[name]["size"]) for name in sent))
         for name in sent:
             _take_file(folder, name, manifest.files[name], destination / name, modes)
@@ -213,4 +225,30 @@ def _write(path: Path, modes: Modes, blocks: Iterable[bytes]) -> None:
     """Write a new file; it becomes durable together with the release."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as handle:
         handle.writelines(blocks)
+        modes.apply(handle.fileno())
+
+
+def held_files(memory_dir: Path, manifest: Manifest) -> dict[str, Path]:
+    """The files of a release that an earlier release has, where they are there."""
+    known = dict[str, Path]()
+    for run in release_runs(memory_dir):
+        release = release_dir(memory_dir, run)
+        with suppress(ReleaseRefused):
+            known |= {file["sha256"]: release / name for name, file in read_manifest(release).files.items()}
+    found = ((name, file, known.get(file["sha256"])) for name, file in manifest.files.items())
+    return {name: path for name, file, path in found if path and _is_sound(path, file)}
+
+
+def _is_sound(path: Path, file: File) -> bool:
+    with suppress(OSError):
+        plain = path.is_file() and not path.is_symlink() and path.stat().st_size == file["size"]
+        return plain and sha256_file(path) == file["sha256"]
+    return False
+
+
+def _link(held: Path, path: Path, modes: Modes) -> None:
+    """Make `path` a link to this file, or a copy where no link can be made."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    link_or_copy(held, path)
+    with path.open("rb") as handle:
         modes.apply(handle.fileno())

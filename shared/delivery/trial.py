@@ -3,24 +3,33 @@
 Exit 0 if the first chunk of each chat of a sample (chats with news first, the others in turns) can be read, is found by its own words, and no
 row of another chat is returned. A text that the embedder
 refuses is not the release's fault: texts that the night could not embed are searched by keyword only, and others are ignored if plain words pass.
-With CURRENT, both releases get the gate's questions (shared/delivery/gate.py); the gate's record is printed as JSON.
+With CURRENT, both releases get the questions of the recall gate, and its record is printed as JSON: whether the new one still finds what the
+current one finds, compared in pairs. A question is made of a chunk's own words, so the right answer is known: that chunk. Only chunks in both
+releases are used, and ranks count only these, so that a chat that has grown is not worse for it.
+
+    far less  → the release is refused (`--accept` overrides)       a chat missing → the same
+    less      → the night warns and continues                       another chat's row, no vectors, a crash → refused, even with --accept
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 import sqlite3
 import sys
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable
 from contextlib import closing
+from dataclasses import dataclass
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from shared.config.settings import load_settings
-from shared.delivery import gate
 from shared.errors import HmemError, ReleaseRefused, without_words
-from shared.release.chats import ChatTable, changed_chats
+from shared.release.chats import ChatTable, Counts, changed_chats
 from shared.release.integrity import damage_named
 from shared.release.manifest import LEXICAL, Manifest, read_manifest
 from shared.search.lexical import LexicalIndex
@@ -35,6 +44,22 @@ PROBED_CHATS = 50
 SUMS = ("chats", "turns", "chunks", "forgotten")
 #: A text that every embedder accepts.
 PLAIN_WORDS = "first words"
+
+#: Maximum number of questions, and of chats that they come from: takes seconds, even if each chat has its own index.
+PROBES = 100
+ASKED_CHATS = 25
+#: A chunk counts as found among the first FOUND_WITHIN hits; ASKED hits are requested, since new chunks do not count.
+FOUND_WITHIN = 10
+ASKED = 50
+#: Words of a question.
+WORDS = 6
+#: Share of the questions that goes to chats with news.
+NEWS_SHARE = 0.6
+#: Shares of the questions, and numbers of them, by which the new release may find less than the current one.
+REFUSE_SHARE, REFUSE_LEAST = 0.20, 4
+WARN_SHARE, WARN_LEAST = 0.05, 2
+
+_WORD = re.compile(r"\w+")
 
 
 def run_trial(path: Path, state_dir: Path, current: Path | None = None) -> dict[str, Any]:
@@ -89,7 +114,7 @@ def _probes(release: OpenRelease, chats: list[str], news: list[str]) -> list[tup
     """The question for each chat of a sample; chats whose first text has no vector are checked here, by keyword."""
     not_embedded = release.manifest.ledger.get("not_embedded", {})
     with closing(LexicalIndex(release.path / LEXICAL)) as index:
-        found = [index.first_chunk(chat) for chat in gate.sampled(news, chats, release.run, PROBED_CHATS)]
+        found = [index.first_chunk(chat) for chat in sampled(news, chats, release.run, PROBED_CHATS)]
         firsts = [chunk for chunk in found if chunk]
         refused = {chunk.chunk_id for chunk in firsts if chunk.chunk_id in not_embedded}
         if any(not index.finding(one.text, one.chat_id) for one in firsts if one.chunk_id in refused):
@@ -116,23 +141,23 @@ def _compare(release: OpenRelease, current: Path, state_dir: Path, chats: list[s
     try:
         asked = _sample(release, current, chats, news)
         texts = {chunk.chunk_id: chunk for chunk in _chunks_in(current, asked)}
-        gone = gate.chats_gone(changed_chats(release.path, current))
+        gone = chats_gone(changed_chats(release.path, current))
         old = _open(current, state_dir)
     except (HmemError, sqlite3.Error) as error:
-        return gate.verdict([], [], []) | {"warn": f"The current release could not be searched: {without_words(error)}"}
+        return verdict([], [], []) | {"warn": f"The current release could not be searched: {without_words(error)}"}
     with closing(old):
         both = [chunk for chunk in _chunks_in(release.path, asked) if chunk == texts.get(chunk.chunk_id)]
         ids = {chunk.chunk_id for chunk in both}
-        probes = gate.choose(both)
+        probes = choose(both)
         before, now = ([_finds(opened, probe, ids) for probe in probes] for opened in (old, release))
-        return gate.verdict(before, now, gone)
+        return verdict(before, now, gone)
 
 
 def _sample(release: OpenRelease, current: Path, chats: list[str], news: list[str]) -> list[str]:
     """The chats that the gate's questions come from: in both releases, and chats with news first."""
     with ChatTable.of(current) as table:
         served = frozenset(table.ids())
-    return gate.sampled(news, [chat for chat in chats if chat in served], release.run, gate.PROBED_CHATS)
+    return sampled(news, [chat for chat in chats if chat in served], release.run, ASKED_CHATS)
 
 
 def _chunks_in(path: Path, chats: Iterable[str]) -> list[Chunk]:
@@ -141,14 +166,101 @@ def _chunks_in(path: Path, chats: Iterable[str]) -> list[Chunk]:
         return [chunk for chat in sorted(chats) for chunk in index.chunks_of(chat)]
 
 
-def _finds(release: OpenRelease, probe: gate.Probe, in_both: set[str]) -> bool:
+def _finds(release: OpenRelease, probe: Probe, in_both: set[str]) -> bool:
     """Whether the release answers the gate's question. ReleaseRefused for a row of another chat."""
-    hits = release.recall(Query(probe.chat_id, probe.question, gate.ASKED)).hits
+    hits = release.recall(Query(probe.chat_id, probe.question, ASKED)).hits
     if any(hit.chunk.chat_id != probe.chat_id for hit in hits):
         raise ReleaseRefused("a row of another chat was returned")
     # Repeated words are returned once, as the newer turn: the older one counts as found with it.
     ranked = [[hit.chunk.chunk_id, *(f"{turn_id}#{hit.chunk.passage}" for turn_id in hit.also)] for hit in hits]
-    return gate.found([chunk_id for row in ranked for chunk_id in row], probe.chunk_id, in_both)
+    return is_found([chunk_id for row in ranked for chunk_id in row], probe.chunk_id, in_both)
+
+
+# ── The gate: which questions are asked, and what the answers mean.
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A question to one chat, and the chunk that answers it."""
+
+    chat_id: str
+    question: str
+    chunk_id: str
+
+
+def choose(chunks: Iterable[Chunk]) -> list[Probe]:
+    """Questions spread over chats and chunks; the same chunks always give the same questions."""
+    per_chat: dict[str, list[Chunk]] = defaultdict(list)
+    for chunk in chunks:
+        per_chat[chunk.chat_id].append(chunk)
+    chats = sorted(per_chat, key=_shuffled)[:ASKED_CHATS]
+    columns = [sorted(per_chat[chat], key=lambda chunk: _shuffled(chunk.chunk_id)) for chat in chats]
+    in_turn = (chunk for chunk in chain.from_iterable(zip_longest(*columns)) if chunk is not None)
+    asked = (Probe(chunk.chat_id, question_of(chunk.text), chunk.chunk_id) for chunk in in_turn)
+    return list(islice((probe for probe in asked if probe.question), PROBES))
+
+
+def sampled(first: Iterable[str], chats: Collection[str], run: int, count: int) -> list[str]:
+    """`count` of these chats: those of `first` for NEWS_SHARE of it, the others in turns, from run to run, so that each is asked at some time.
+
+    All of them if there are no more. The same arguments always give the same chats.
+    """
+    if len(chats) <= count:
+        return sorted(chats)
+    known = frozenset(chats)
+    news = [chat for chat in dict.fromkeys(first) if chat in known][: int(count * NEWS_SHARE)]
+    others = sorted(known.difference(news))
+    room = count - len(news)
+    return [*news, *(others[(number * len(others) // room + run) % len(others)] for number in range(room))]
+
+
+def _shuffled(name: str) -> bytes:
+    return hashlib.sha256(name.encode("utf-8")).digest()
+
+
+def question_of(text: str) -> str:
+    """The longest different words of a text, in their order."""
+    words = list(dict.fromkeys(_WORD.findall(text)))
+    longest = set(sorted(words, key=lambda word: (-len(word), words.index(word)))[:WORDS])
+    return " ".join(word for word in words if word in longest)
+
+
+def is_found(ranked: list[str], chunk_id: str, in_both: set[str]) -> bool:
+    """Whether the chunk is among the first hits that both releases contain."""
+    return chunk_id in [other for other in ranked if other in in_both][:FOUND_WITHIN]
+
+
+def verdict(before: list[bool], now: list[bool], gone: list[str]) -> dict[str, Any]:
+    """The gate's record: counts, and `refuse` and `warn` as sentences or None."""
+    pairs = Counter(zip(before, now, strict=True))
+    lost, won = pairs[True, False], pairs[False, True]
+    counts = f"{sum(now)} of {len(now)} questions find their answer, {sum(before)} do in the current release"
+    refuse = warn = None
+    if gone:
+        refuse = f"{len(gone)} chats can be recalled now, but would have no chunks in the new release."
+    elif lost - won >= REFUSE_LEAST and lost - won > REFUSE_SHARE * len(now):
+        refuse = f"The new release finds far less: {counts}."
+    elif lost - won >= WARN_LEAST and lost - won > WARN_SHARE * len(now):
+        warn = f"The new release finds less: {counts}."
+    return {
+        "questions": len(now),
+        "found_before": sum(before),
+        "found_now": sum(now),
+        "lost": lost,
+        "won": won,
+        "refuse": refuse,
+        "warn": warn,
+    }
+
+
+def chats_gone(both: Iterable[tuple[str, Counts, Counts]]) -> list[str]:
+    """Chats that have chunks now and none in the new release, although not all of their turns are to be forgotten. `both`: the counts of each chat
+    that may differ, in the new release and in the current one (shared/release/chats.py)."""
+    return [
+        chat
+        for chat, now, before in both
+        if before["chunks"] and not now["chunks"] and (now["turns"] or not now["forgotten"])
+    ]
 
 
 def main() -> int:

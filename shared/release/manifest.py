@@ -11,7 +11,7 @@
       verifying/<run>/              the verified copy (shared/delivery/takeover.py); renamed into releases/ once the release is accepted
 
 A release is a function of (archive, tombstones, model, parameters): the manifest names all of these, so that two releases can be
-compared without opening them. Files that two releases share are one file on the disk (shared_files.py).
+compared without opening them. Files that two releases share are one file on the disk (shared/delivery/takeover.py).
 `created_at` is for people; nothing is ordered by it. A manifest of another format is refused, and so is
 a modified one: like PostgreSQL's backup manifest it contains its own checksum.
 """

@@ -311,8 +311,10 @@ class QdrantBackend(ServedBackend):
         self._found = client, served
 
     def _nearest(self, vector: Vectors, chat_id: str, k: int) -> list[Match]:
-        client, served = self._found or (None, None)
-        if served is None or not served.vectors:
+        if self._found is None:
+            return []
+        client, served = self._found
+        if not served.vectors:
             return []
         with answered():
             answer = client.query_points(

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from shared.delivery import gate, receiver
+from shared.delivery import receiver, trial
 from shared.errors import ReleaseRefused
 from shared.turns import chunking
 from shared.turns.chunk import Chunk
@@ -22,13 +22,13 @@ def chunk(number: int, chat: str = "9912", text: str = "") -> Chunk:
 
 def test_new_chunks_ahead_of_the_right_one_do_not_count() -> None:
     ranked = [f"new{number}" for number in range(40)] + ["right"]
-    assert gate.found(ranked, "right", {"right"})
-    assert not gate.found(ranked, "right", {*ranked})
+    assert trial.is_found(ranked, "right", {"right"})
+    assert not trial.is_found(ranked, "right", {*ranked})
 
 
 def test_three_of_three_lost_is_too_few_to_refuse_and_a_chat_gone_is_enough() -> None:
-    assert not gate.verdict([FINDS] * 3, [MISSES] * 3, [])["refuse"]
-    assert gate.verdict([], [], ["9912"])["refuse"]
+    assert not trial.verdict([FINDS] * 3, [MISSES] * 3, [])["refuse"]
+    assert trial.verdict([], [], ["9912"])["refuse"]
 
 
 def spoil(monkeypatch: pytest.MonkeyPatch) -> None:
