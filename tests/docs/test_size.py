@@ -38,10 +38,10 @@ BUDGETS = {
     "scripts": 2435,
     "shared": 165,
     "shared/config": 940,
-    "shared/delivery": 705,
+    "shared/delivery": 725,
     "shared/embedding": 1005,
     "shared/ranking": 750,
-    "shared/release": 650,
+    "shared/release": 625,
     "shared/search": 1505,
     "shared/system": 1270,
     "shared/text": 775,
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_300
+    assert product <= 48_295
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:
