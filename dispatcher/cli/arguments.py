@@ -59,10 +59,11 @@ def given_chat(settings: Settings, value: str, *, new: bool = False, rare: bool 
     from dispatcher.memory.day.open_memory import open_memory
 
     with open_memory(settings) as memory:
-        found = named_chat(memory, chat) or (chat if rare else "")
+        found = named_chat(memory, chat, words=not (rare or alone)) or (chat if rare else "")
         if not found:
-            wrong = "CHAT is missing." if alone or not chat else f"There is no chat {shorten(chat, 60)}."
-            raise InvalidInput(f"{wrong} {those_known(memory)}")
+            missing = alone or not chat
+            wrong = "CHAT is missing." if missing else f"There is no chat {shorten(chat, 60)}."
+            raise InvalidInput(f"{wrong} {those_known(memory)}{' Put one before your words.' if alone else ''}")
     if found != chat:
         typer.echo(f"{chat} is chat {found}.", err=True)
     return found

@@ -12,6 +12,7 @@ from dispatcher.memory.day.open_memory import open_memory
 from dispatcher.prompt.preview import preview
 from shared.errors import InvalidInput
 from shared.system.command import ChatCommand, application, print_json, start
+from shared.text.format import counted
 from shared.turns.records import loads_object
 from shared.wire import keys
 
@@ -85,7 +86,9 @@ def _hits_used(found: Context) -> str:
     if found.no_recall_reason:
         return f"no hits used: {found.no_recall_reason}"
     why = f" ({found.decision_reason})" if found.decision_reason else ""
-    return f"{len(found.used)} hits used{why}, {len(found.cut)} left out (too weak, or over the budget)"
+    return (
+        f"{counted(len(found.used), 'hit', 'hits')} used{why}, {len(found.cut)} left out (too weak, or over the budget)"
+    )
 
 
 def _numbers(value: str) -> list[int]:

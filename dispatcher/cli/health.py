@@ -104,11 +104,14 @@ def doctor(
         findings, every = trial(settings), True
     for finding in findings:
         found.append(finding)
-        if not json and (every or finding.state != "ok"):
+        if not json and (every or not (finding.state == "ok" or finding.sentence.startswith(checks.WAITS))):
             print_bytes(checks.lines(finding).encode())
     if json:
         print_json({"exit_code": checks.exit_code(found), "findings": list(map(asdict, found))})
     elif not every:
         fine = counted(sum(one.state == "ok" for one in found), "check is", "checks are")
+        if waiting := sum(one.sentence.startswith(checks.WAITS) for one in found):
+            said = counted(waiting, "check could", "checks could")
+            typer.echo(f"{checks.MARKS['skipped']} {said} not run because of the problems above (--all shows them)")
         typer.echo(f"{checks.MARKS['ok']} {fine} fine (--all shows them)")
     raise typer.Exit(checks.exit_code(found))

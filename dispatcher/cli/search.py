@@ -31,7 +31,7 @@ from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.search.types import Query
 from shared.system.command import ChatCommand, application, print_json, start
-from shared.text.format import one_line, shorten, time_text
+from shared.text.format import counted, one_line, shorten, time_text
 from shared.text.times import given_moment
 from shared.turns.origin_words import replying
 
@@ -90,7 +90,8 @@ def search(
         _print_row(number, row, settings)
     times = f"; times in {settings.chat_timezone}" if found.rows else ""
     typer.echo(
-        f"{len(found.rows)} hits in {recalled.ms:.1f} ms from {sides(found.run, today=found.today)}{times}", err=True
+        f"{counted(len(found.rows), 'hit', 'hits')} in {recalled.ms:.1f} ms from {sides(found.run, today=found.today)}{times}",
+        err=True,
     )
     say_notes(recalled.degraded)
 

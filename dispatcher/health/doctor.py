@@ -78,6 +78,9 @@ CHECKS: tuple[Check, ...] = (
     Check("owner key", made_by("night", "check_owner_key")),
 )
 
+#: How the finding of a check begins that could not run after another one's failure.
+WAITS = "Not checked, because the check of "
+
 
 def every_check() -> list[Check]:
     """Those of the core and of the features."""
@@ -91,9 +94,7 @@ def examine(settings: Settings, wanted: Callable[[Check], bool] | None = None) -
         found: dict[str, Finding] = {}
         for check in filter(wanted, every_check()):
             failed = [name for name in check.needs if name in found and found[name].state in ("problem", "skipped")]
-            finding = (
-                skipped(f"Not checked, because the check of {failed[0]} failed.") if failed else carry_out(check, setup)
-            )
+            finding = skipped(f"{WAITS}{failed[0]} failed.") if failed else carry_out(check, setup)
             found[check.name] = replace(finding, name=check.name)
             yield found[check.name]
 

@@ -7,6 +7,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -71,8 +72,12 @@ def _of_file(path: Path | None, known: dict[str, str]) -> dict[str, Any]:
         with path.open("rb") as file:
             refuse_changeable(f"The settings file {path}", os.fstat(file.fileno()))
             content = file.read()
+    except FileNotFoundError as error:
+        raise SettingsError(f"There is no settings file {path}. Create it, or correct HMEM_CONFIG.") from error
     except OSError as error:
-        raise SettingsError(f"The settings file {path} cannot be read: {error}. Correct or remove it.") from error
+        raise SettingsError(
+            f"The settings file {path} cannot be read: {error.strerror}. Correct or remove it."
+        ) from error
     return _of_toml(f"The settings file {path}", content, known)
 
 
@@ -80,8 +85,10 @@ def _of_toml(place: str, content: bytes, known: dict[str, str]) -> dict[str, Any
     """Flat TOML, names in capitals; an unknown name is an error, not a silent typo."""
     values = _parsed(place, content)
     if unknown := sorted(set(values) - set(known)):
+        alike = sorted({name for one in unknown for name in get_close_matches(one.upper(), known, n=1)})
+        meant = f" Did you mean {', '.join(alike)}?" if alike else ""
         raise SettingsError(
-            f"{place}: unknown setting {', '.join(unknown)}. Names are in capitals; README.md links to the list of all settings."
+            f"{place}: unknown setting {', '.join(unknown)}.{meant} docs/settings.md lists all names, in capitals."
         )
     return {known[name]: value for name, value in values.items()}
 

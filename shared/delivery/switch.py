@@ -95,7 +95,7 @@ def refuse_unless_descendant(new: Manifest, current: Manifest | None) -> None:
         if new.segments.get(name) != sha256 and not _erased_since(name, new, current):
             raise ReleaseRefused(
                 f"The current release was built from {name}, which is missing or different in this night host's archive. "
-                "Restore the archive from its copy before the next night; nothing was published."
+                "If HMEM_NIGHT_DIR is right, restore the archive from its copy before the next night; nothing was published."
             )
     if lost := set(current.tombstones) - set(new.tombstones):
         raise ReleaseRefused(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterable
@@ -56,6 +57,24 @@ def _type_in_help(parameter: Any, ctx: Any) -> str:
 
 for _kind in (TyperOption, TyperArgument):
     _kind.display_type_rich = _type_in_help  # type: ignore[assignment]
+
+#: What a wrong value is told, in place of pydantic's words.
+_PLAINER = (
+    ("^Value error, ", ""),
+    ("Input should be a valid integer.*", "it must be a whole number."),
+    ("Input should be a valid number.*", "it must be a number."),
+    ("Input should be ", "it must be "),
+)
+_said = typer.BadParameter.format_message
+
+
+def _said_plainly(error: typer.BadParameter) -> str:
+    for theirs, ours in _PLAINER:
+        error.message = re.sub(theirs, ours, error.message)
+    return _said(error)
+
+
+typer.BadParameter.format_message = _said_plainly  # type: ignore[method-assign, assignment]
 
 
 class CommandEntry(NamedTuple):

@@ -208,7 +208,8 @@ def begin(context: ForgetContext, asked: ForgetRequest, *, yes: bool, later: boo
         if json:
             print_json({"preview": shown, "done": False})
             return
-        typer.echo(preview_text(shown, context.settings.timezone))
+        if not selection.empty:
+            typer.echo(preview_text(shown, context.settings.timezone))
     if selection.empty:
         typer.echo("Nothing matches, so there is nothing to forget.", err=True)
         return

@@ -170,7 +170,7 @@ async def _enter_by_password(served: PageServices, request: Request, password: s
 def _entered(served: PageServices, name: str, seconds: float | None = None) -> Response:
     """`seconds`: how long the browser keeps the cookie, None until it is closed."""
     # A redirect would be the other site's, from where the link may come.
-    answer = HTMLResponse(render("entered.html", title="Entered"))
+    answer = HTMLResponse(render("entered.html", title="Signed in"))
     answer.set_cookie(
         served.cookie, name, int(seconds) if seconds else None, httponly=True, samesite="strict", secure=served.secure, path="/"
     )  # fmt: skip

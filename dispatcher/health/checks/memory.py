@@ -48,7 +48,7 @@ def check_vectors(setup: Setup) -> Finding:
     """The embedder of the day makes vectors that can be compared with those of the release."""
     release = current_release(setup.settings.hmem_memory_dir)
     if release is None:
-        return skipped("There is no release to compare the embedder with.")
+        return skipped("Nothing to check yet: the first night builds the vectors.")
     manifest = read_manifest(release)
     chosen = backend_of(setup.settings, release, manifest)
     if setup.settings.memory_backend == "summary":

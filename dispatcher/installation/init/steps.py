@@ -206,13 +206,14 @@ def _first_night(installation: InitContext) -> str:
     if state.get("last_night_run"):
         return "has run before"
     archive, command = installation.settings().hmem_night_dir / "archive", [str(BINARIES / "hmem-night"), "run"]
-    if archive_files(archive):  # of this host before Redis was lost, or a copy that was put there
+    restored = bool(archive_files(archive))
+    if restored:  # of this host before Redis was lost, or a copy that was put there
         command = [str(BINARIES / "hmem"), "restore", str(archive)]
     with installation.terminal.busy("Running a first night"):
         said = run(
             command, "The first night", "hmem-night status shows more.", seconds=NIGHT_SECONDS, **how_ours_run(installation)
         )  # fmt: skip
-    return said.strip().splitlines()[-1] if said.strip() else "ended well"
+    return said.strip().splitlines()[-1] if restored and said.strip() else "ended well"
 
 
 def _examine(installation: InitContext) -> int:
@@ -224,7 +225,11 @@ def _examine(installation: InitContext) -> int:
     hmem = "hmem" if shutil.which("hmem") == str(BINARIES / "hmem") else str(BINARIES / "hmem")
     terminal.say("  Write to your bot. Then:")
     undo = f"init --undo{' --user' if installation.as_user else ''}"
-    for words, what in (("status", "how it goes"), ("web", "a page of yours"), (undo, "takes it out again")):
+    for words, what in (
+        ("status", "how it is doing"),
+        ("web", "your page"),
+        (undo, "uninstall, but keep conversations"),
+    ):
         terminal.say(f"    {hmem} {words:20} {what}")
     return code
 

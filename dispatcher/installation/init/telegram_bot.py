@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -112,6 +113,9 @@ def _with_telegram(settings: Settings, ask: Callable[[Any], Awaitable[Found]]) -
             "or set ALLOWED_CHATS to the number of your chat; then run hmem init again."
         ) from None
     except TelegramAPIError as error:
+        why = re.sub(
+            r"^\w+Error: | ssl:default", "", error.message
+        )  # the library puts the class of its own error first
         raise InstallationIncomplete(
-            f"Telegram at {settings.telegram_api_url} does not answer as it should ({error}). Check network and proxy, then run hmem init again."
+            f"Telegram at {settings.telegram_api_url} does not answer: {why}. Check network and proxy, then run hmem init again."
         ) from None

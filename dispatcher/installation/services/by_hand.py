@@ -51,8 +51,8 @@ class ByHand:
         if missing := [name for name in names if name in stopped and name != "redis"]:
             commands = "\n".join(self.commands([*missing, *self.unchecked]))
             raise InstallationIncomplete(
-                "No systemd runs here, so these programs are yours to start. Start each in a terminal of its own, or by whatever "
-                f"starts programs here, then run hmem init again:\n{commands}"
+                "systemd does not run here, so start these programs yourself: each in its own terminal, or with whatever "
+                f"starts programs on this host. Then run hmem init again:\n{commands}"
             )
 
     def restart(self, names: Sequence[str]) -> None:
@@ -76,7 +76,7 @@ class ByHand:
 
     def after_restart(self) -> str:
         commands = "\n".join(self.commands(self._names()))
-        return f"Nothing starts by itself here. After a restart of this host, and the last ones after a change of settings:\n{commands}"
+        return f"Nothing starts by itself here. Run these after this host restarts, and all but Redis after you change a setting:\n{commands}"
 
     def commands(self, names: Sequence[str]) -> list[str]:
         """What to type to start these, one line each."""

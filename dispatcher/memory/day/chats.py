@@ -91,10 +91,10 @@ def is_known(memory: OpenedMemory, chat_id: str) -> bool:
     return release is not None and release.has(chat_id)
 
 
-def named_chat(memory: OpenedMemory, given: str) -> str | None:
+def named_chat(memory: OpenedMemory, given: str, *, words: bool = False) -> str | None:
     """The id of the chat with this id, or else with this name; None if there is none. InvalidInput if several have the name.
 
-    What cannot be read now makes no chat unknown: then it is taken for an id.
+    `words`: one word of the only person's name is enough. What cannot be read now makes no chat unknown: then it is taken for an id.
     """
     try:
         if not given or is_known(memory, given):
@@ -102,7 +102,10 @@ def named_chat(memory: OpenedMemory, given: str) -> str | None:
         chats, _ = named_chats(memory)
     except (HmemError, OSError):
         return given
-    found = [one.chat_id for one in chats if one.name and one.name.casefold() == given.casefold()]
+    called = [(one.chat_id, one.name.casefold()) for one in chats if one.name]
+    found = [chat_id for chat_id, name in called if name == given.casefold()]
+    if words and not found:
+        found = [chat_id for chat_id, name in called if "," not in name and given.casefold() in name.split()]
     if len(found) > 1:
         raise InvalidInput(f"{len(found)} chats are called {given}: {', '.join(found)}. Give the id of one of them.")
     return found[0] if found else None

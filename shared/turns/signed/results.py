@@ -229,7 +229,9 @@ _PLACEHOLDER = re.compile(
     r"|\byour[ _-](\w+[ _-])?(secret|key|password)|(secret|key|password)[ _-](goes[ _-])?here",
     re.IGNORECASE,
 )
-_FIX = "Set the key that your bot has; openssl rand -hex 32 makes a new one for both."
+_FIX = (
+    "Set the key that your bot has; openssl rand -hex 32 makes a new one for both. Or let hmem init set everything up."
+)
 
 
 def signing_key(settings: Settings, without: str) -> str:

@@ -40,6 +40,7 @@ def test_an_unknown_chat_is_an_error_wherever_a_chat_is_read(talked: World) -> N
 
 def test_a_chat_may_be_named_and_a_missing_one_is_said_to_be_missing(talked: World) -> None:
     assert answer(talked, "history", "noor") == answer(talked, "history", "4471")
+    assert answer(talked, "search", "hello")[1].endswith(". Put one before your words.\n")
     assert "12, 13" in answer(talked, "memory", "add", "Sam", "x")[1].replace("13, 12", "12, 13")
     assert answer(talked, "memory", "add", "Nor", "x")[1].startswith("There is no chat Nor. The chats are ")
     for command in ("search hello", "context hello", "history", "memory list", "export"):
@@ -47,6 +48,14 @@ def test_a_chat_may_be_named_and_a_missing_one_is_said_to_be_missing(talked: Wor
     assert "No such option: --limit" in answer(talked, "search", "-100", "-k3", "hello", "--limit", "3")[1]
     assert answer(talked, "search", "-k", "3", "-100", "hello")[0] == 0
     assert answer(talked, "search", "Noor")[1].endswith("QUERY is missing. Write what you want to ask.\n")
+
+
+def test_a_first_name_is_enough_but_not_to_forget_or_export(talked: World) -> None:
+    said_today(talked, Turn("t9", "user", "14", "hello", HELLO - 5, "Ada Byron", user_id="ada"))
+    assert answer(talked, "history", "ada") == answer(talked, "history", "14")
+    assert "There is no chat" in answer(talked, "history", "byr")[1]
+    assert "of chat ada" in answer(talked, "forget", "--chat=ada")[1]
+    assert "ada is chat 14" not in answer(talked, "export", "ada")[1]
 
 
 def test_the_chats_are_listed_with_names_and_counts(talked: World) -> None:

@@ -145,7 +145,7 @@ def test_the_command_says_why_no_line_is_injected(world: World) -> None:
     world.night()
     done = world.command("hmem", "context", "9912", "good morning")
     assert "no hits used: it has no word that shows its topic" in done.stderr
-    assert "1 hits used" in world.command("hmem", "context", "9912", "what is wrong with the boiler?").stderr
+    assert "1 hit used" in world.command("hmem", "context", "9912", "what is wrong with the boiler?").stderr
 
 
 def test_the_summary_stands_where_a_session_begins_where_it_is_asked_for_and_where_nothing_is_searched(

@@ -67,6 +67,7 @@ def test_an_unknown_name_in_the_file_is_refused_by_name(config: Config, line: st
     text = refusal()
     assert str(path) in text
     assert f"unknown setting {line.split()[0].strip('[]')}." in text
+    assert ("Did you mean MEMORY_TOKENS?" in text) is ("[" not in line)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,8 @@ def test_a_file_that_cannot_be_read_is_named(config: Config, content: bytes | st
         path.write_bytes(content)
     elif content:
         path.mkdir()
-    assert refusal().startswith(f"The settings file {path} cannot be read: ")
+    missing = f"There is no settings file {path}. "
+    assert refusal().startswith(missing if content is None else f"The settings file {path} cannot be read: ")
 
 
 #: Those of a feature that was taken out are left out.

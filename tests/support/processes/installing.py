@@ -22,7 +22,7 @@ from tests.support.world import BINARIES
 
 CHAT = 9912
 #: What `hmem init` says where no systemd runs.
-BY_HAND = "these programs are yours to start"
+BY_HAND = "start these programs yourself"
 
 
 class ScriptedTerminal(Terminal):

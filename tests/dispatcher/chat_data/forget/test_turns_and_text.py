@@ -239,5 +239,6 @@ def test_of_a_chat_of_which_nothing_is_stored_there_is_nothing_to_forget(light: 
     light.night()
     done = hmem(light, "forget", "--chat=777", "--yes")
     assert (done.returncode, done.stderr) == (0, "Nothing matches, so there is nothing to forget.\n")
+    assert hmem(light, "forget", "--chat=777").stdout == "", "no preview of what will not happen"
     assert not light.redis.exists("hcli:mem:tombstones")
     assert len(list((light.night_dir / "nights").iterdir())) == 1
