@@ -158,12 +158,12 @@ def open_mirror(settings: Settings) -> Mirror | None:
 def missing_there(mirror: Mirror, archive_dir: Path) -> list[str]:
     """The files that the mirror lacks; ArchiveDamaged if the archive lacks some itself: files were lost here, or this is a new host."""
     here, there = {name for _, name in archive_files(archive_dir)}, mirror.names()
-    if lost := sorted(there - here, key=_by_run):
+    if lost := sorted(there - here, key=by_run):
         raise ArchiveDamaged(
             f"The mirror has {len(lost)} files that are missing from the archive (first: {lost[0]}). Nothing was deleted. "
             "Run hmem-night verify --repair to restore them, then run the night again."
         )
-    return sorted(here - there, key=_by_run)
+    return sorted(here - there, key=by_run)
 
 
 def bring_up_to_date(mirror: Mirror, archive_dir: Path) -> int:
@@ -194,7 +194,7 @@ def _from_before_erasing(mirror: Mirror, archive_dir: Path, names: list[str]) ->
         remove_tree(folder)
 
 
-def _by_run(name: str) -> tuple[int, str]:
+def by_run(name: str) -> tuple[int, str]:
     return run_of(name) or 0, name
 
 

@@ -20,14 +20,14 @@ from nightly.archive.catalog import Catalog, recomputed
 from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.media.flushing import erase, sizes
 from nightly.archive.media.places import has_turn, is_forgotten, is_intact, is_there, kept_paths, listed
-from nightly.archive.mirror import Mirror, open_mirror
+from nightly.archive.mirror import Mirror, by_run, open_mirror
 from nightly.archive.segments import RESTORE, Segment, erased_since
 from nightly.night.folder import REPAIRING, night_runs, step_result
 from nightly.night.lease import night_lock
 from nightly.night.progress import Reporter
 from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, MirrorFailed, SettingsError
-from shared.system.archive_folder import archive_files, run_of
+from shared.system.archive_folder import archive_files
 from shared.system.files import copy_atomic, fresh_dir, make_dir, remove_tree
 
 #: Files named in one message.
@@ -246,5 +246,5 @@ def _refuse(wrong: dict[str, str]) -> None:
 
 def few_names(names: Collection[str]) -> str:
     """The first of these files of the archive, in order of the runs, and how many more there are."""
-    ordered = sorted(names, key=lambda name: (run_of(name) or 0, name))
+    ordered = sorted(names, key=by_run)
     return ", ".join(ordered[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from contextlib import closing, nullcontext
 from typing import Any
 
 from nightly import pipeline
 from nightly.archive.catalog import recomputed
 from nightly.archive.incoming import turn_keys
+from nightly.index.recipe import comparable
 from nightly.night.lease import connect
 from nightly.night.progress import Reporter
 from nightly.night.target import open_target
@@ -37,14 +37,11 @@ def rebuild_archive(
     With `reembed` only if the vectors of the current release are not those of the configured embedder.
     """
     wanted = identity_of(settings) if reembed else None
-    return pipeline.run_nights(settings, reporter, accept=accept, rebuild=_differs_from(wanted))
 
-
-def _differs_from(wanted: EmbeddingIdentity | None) -> Callable[[Manifest | None], bool]:
     def differs(current: Manifest | None) -> bool:
         return wanted is None or current is None or current.embedding != wanted
 
-    return differs
+    return pipeline.run_nights(settings, reporter, accept=accept, rebuild=differs)
 
 
 def identity_of(settings: Settings) -> EmbeddingIdentity:
@@ -82,15 +79,9 @@ def plan(settings: Settings, reporter: Reporter) -> dict[str, Any]:
             return {
                 "turns": catalog.counts["turns"],
                 "keys": len(turn_keys(client)),
-                "current": _shown(current.embedding) if current else None,
-                "wanted": _shown(embedder.identity) if embedder else None,
+                "current": comparable(current.embedding.to_json()) if current and current.embedding else None,
+                "wanted": comparable(embedder.identity.to_json()) if embedder else None,
             }
-
-
-def _shown(identity: EmbeddingIdentity | None) -> dict[str, Any] | None:
-    if identity is None:
-        return None
-    return {name: value for name, value in identity.to_json().items() if name != "probes"}
 
 
 def plan_sentence(found: dict[str, Any]) -> str:

@@ -14,6 +14,8 @@ from nightly.night.ledger import ENDS
 from shared.config.settings import Settings
 from shared.text.format import counted, shorten, size_text, zoned_text
 
+#: What a build counts of a chat.
+INDEXED = ("keywords", "vectors", "not_embedded")
 #: Nights that are shown, and chats in the table of one.
 SHOWN_NIGHTS, SHOWN_CHATS, SHOWN_PLACES = 10, 50, 3
 #: Longest chat id in a table, and width of one that is not drawn.
@@ -51,21 +53,16 @@ def totals(steps: Mapping[str, Any]) -> dict[str, Any] | None:
     accounts = steps.get("chunk", {}).get("accounts")
     if accounts is None:
         return None
-    rows, others = chat_rows(steps), steps["chunk"].get("carried", {})
-    sums = {name: sum((row[name] or 0 for row in rows), others.get(name, 0)) for name in ("archived", *ENDS, "chunks")}
-    indexed = {}
-    if "indexed" in steps.get("build", {}):
-        names = ("keywords", "vectors", "not_embedded")
-        indexed = {name: sum((row[name] or 0 for row in rows), others.get(name, 0)) for name in names}
-        if not steps["build"]["indexes"]:
-            indexed["vectors"] = None
-    return sums | indexed
+    rows, carried, build = chat_rows(steps), steps["chunk"].get("carried", {}), steps.get("build", {})
+    names = ("archived", *ENDS, "chunks", *(INDEXED if "indexed" in build else ()))
+    sums: dict[str, Any] = {name: sum((row[name] or 0 for row in rows), carried.get(name, 0)) for name in names}
+    return sums | ({} if build.get("indexes", True) else {"vectors": None})
 
 
 def chat_rows(steps: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The accounts of the chats that a night has done, the largest first; what is not known yet is None."""
     accounts, indexed = steps["chunk"]["accounts"], steps.get("build", {}).get("indexed", {})
-    unknown = dict.fromkeys(("keywords", "vectors", "not_embedded"))
+    unknown = dict.fromkeys(INDEXED)
     rows = [{"chat": chat, **account, **indexed.get(chat, unknown)} for chat, account in accounts.items()]
     return sorted(rows, key=lambda row: (-row["archived"], row["chat"]))
 
@@ -247,7 +244,7 @@ def _print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[str
 
 def cells_of(row: Mapping[str, Any]) -> list[str]:
     """The account of one chat, by COLUMNS; "-": not known."""
-    names = ("archived", *ENDS, "chunks", "keywords", "vectors", "not_embedded")
+    names = ("archived", *ENDS, "chunks", *INDEXED)
     return [shorten(row["chat"], CHAT_CHARACTERS), *("-" if row[name] is None else str(row[name]) for name in names)]
 
 

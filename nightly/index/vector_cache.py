@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import orjson
 
+from nightly.index.recipe import comparable
 from nightly.night.folder import damaged_removed, open_cache
 from nightly.night.progress import Reporter
 from shared.embedding.models import EmbeddingIdentity
@@ -137,8 +138,7 @@ def _id_of(connection: sqlite3.Connection, name: str) -> int:
 
 def _name(identity: EmbeddingIdentity, kind: Literal["chunks", "notes"] = "chunks") -> str:
     """The name of a model's vectors: everything that makes them comparable, and the version of the weights."""
-    comparable = {name: value for name, value in identity.to_json().items() if name != "probes"}
-    name = hashlib.sha256(orjson.dumps(comparable, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    name = hashlib.sha256(orjson.dumps(comparable(identity.to_json()), option=orjson.OPT_SORT_KEYS)).hexdigest()
     return name if kind == "chunks" else f"{NOTES}{name}"
 
 

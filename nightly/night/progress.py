@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from rich.console import Console
 from rich.filesize import decimal
-from rich.progress import Progress, TaskID, track
+from rich.progress import Progress, track
 
 Item = TypeVar("Item")
 
@@ -40,20 +40,15 @@ class Reporter:
                 self.say(f"  {what}: {number} of {total}")
 
     def amounts(self, steps: Iterable[tuple[str, int, int]], what: str) -> None:
-        """Show each (what is being done, done, total): a bar for each on a terminal; elsewhere a line at each change and every few seconds."""
+        """Show each (what is being done, done, total): a bar on a terminal; elsewhere a line at each change and every few seconds."""
         if not self._quiet and sys.stderr.isatty():
-            self._bars(steps, what)
+            with Progress(console=self._console, transient=True) as progress:
+                bar = progress.add_task(what, total=None)
+                for doing, done, total in steps:
+                    progress.update(bar, description=f"{what}: {doing}", completed=done, total=total or None)
             return
         last, before, shown = time.monotonic(), "", (0, 0)
         for doing, done, total in steps:
             if doing != before or time.monotonic() - last > PLAIN_EVERY_SECONDS or shown[0] < shown[1] == done == total:
                 last, before, shown = time.monotonic(), doing, (done, total)
                 self.say(f"  {what}: {doing}" + (f", {100 * done // total} % of {decimal(total)}" if total else ""))
-
-    def _bars(self, steps: Iterable[tuple[str, int, int]], what: str) -> None:
-        with Progress(console=self._console, transient=True) as progress:
-            bars: dict[str, TaskID] = {}
-            for doing, done, total in steps:
-                if doing not in bars:
-                    bars[doing] = progress.add_task(f"{what}: {doing}", total=total or None)
-                progress.update(bars[doing], completed=done, total=total or None)

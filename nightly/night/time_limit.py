@@ -12,8 +12,6 @@ from types import FrameType
 
 from shared.errors import StepTimeout
 
-#: The signal that interrupts the main thread. Python runs the handler between two bytecode instructions, or during a system call.
-_SIGNAL = signal.SIGUSR1
 #: Seconds after which a step that cannot be interrupted (it hangs inside a library) ends the whole process.
 GRACE_SECONDS = 60.0
 
@@ -40,17 +38,16 @@ def time_limit(step: str, seconds: float) -> Iterator[None]:
         sys.stderr.flush()
         os._exit(StepTimeout.exit_code)
 
-    signal.signal(_SIGNAL, interrupt)
-    timers = [
-        threading.Timer(seconds, lambda: os.kill(os.getpid(), _SIGNAL)),
-        threading.Timer(seconds + GRACE_SECONDS, end_process),
-    ]
-    for timer in timers:
-        timer.daemon = True
-        timer.start()
+    signal.signal(
+        signal.SIGALRM, interrupt
+    )  # Python runs it between two bytecode instructions, or during a system call
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    end = threading.Timer(seconds + GRACE_SECONDS, end_process)
+    end.daemon = True
+    end.start()
     try:
         yield
     finally:
-        for timer in timers:
-            timer.cancel()
-        signal.signal(_SIGNAL, signal.SIG_IGN)  # a signal that is already pending would end the process
+        end.cancel()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)  # one that is already pending would end the process

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import orjson
@@ -25,14 +25,12 @@ from nightly.night.folder import Night
 from nightly.writing.model_texts import ModelTexts, prompt_of
 from shared.config.night_settings import Writer
 from shared.system.faults import crash_point
-from shared.text.format import date_text, one_line, shorten
+from shared.text.format import date_text, fitting, line_size, one_line, shorten
 from shared.turns.events import Event, EventKind
 from shared.turns.note_changes import Changes, refused_shape
 from shared.turns.records import RecordRefused, Tombstone, Turn
 from shared.turns.speakers import label
 from shared.wire import keys
-
-Item = TypeVar("Item")
 
 #: What one request has at most: turns, and the requests of a night; characters of all notes, of all turns, and of one of either. In a script in which
 #: a character is a token, all of it fits into `num_ctx`: a model whose context is too small loses the rules first.
@@ -123,11 +121,14 @@ def _said(night: Night, catalog: Catalog, tombstones: list[Tombstone]) -> dict[s
                 found[turn.chat_id].append(turn)
                 if len(found[turn.chat_id]) > 4 * MOST_TURNS:  # of a large import the newest alone are read
                     found[turn.chat_id] = _newest(found[turn.chat_id])
-    fitting = {
-        chat: _last_that_fit(_newest(turns), TURNS_CHARACTERS, lambda turn: min(ONE_CHARACTERS, len(turn.content)))
-        for chat, turns in found.items()
+    read = {
+        chat: fitting(_newest(turns), TURNS_CHARACTERS, newest=True, size=_read_of) for chat, turns in found.items()
     }
-    return {chat: turns for chat, turns in fitting.items() if any(turn.role == "user" for turn in turns)}
+    return {chat: turns for chat, turns in read.items() if any(turn.role == "user" for turn in turns)}
+
+
+def _read_of(turn: Turn) -> int:
+    return min(ONE_CHARACTERS, len(turn.content))
 
 
 def _newest(turns: list[Turn]) -> list[Turn]:
@@ -140,23 +141,11 @@ def _notes(night: Night, said: dict[str, list[Turn]], tombstones: list[Tombstone
     for event in last_events(night.archive_dir):
         if event.kind is EventKind.MEMORY and event.chat_id in said and _is_valid(event, tombstones):
             found[event.chat_id].append(event)
+    ordered = {chat: sorted(found[chat], key=lambda one: one.number) for chat in said}
     return {
-        chat: _last_that_fit(
-            sorted(found[chat], key=lambda one: one.number), NOTES_CHARACTERS, lambda one: len(_note_line(one)) + 1
-        )
-        for chat in said
+        chat: fitting(notes, NOTES_CHARACTERS, newest=True, size=lambda one: line_size(_note_line(one)))
+        for chat, notes in ordered.items()
     }
-
-
-def _last_that_fit(items: Sequence[Item], room: int, size: Callable[[Item], int]) -> list[Item]:
-    """The last items whose sizes together are at most `room`, in their order."""
-    kept = list[Item]()
-    for item in reversed(items):
-        room -= size(item)
-        if room < 0:
-            break
-        kept.append(item)
-    return kept[::-1]
 
 
 def _is_valid(event: Event, tombstones: list[Tombstone]) -> bool:

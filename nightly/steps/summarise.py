@@ -27,7 +27,7 @@ from shared.errors import LedgerMismatch
 from shared.ranking.extractive_summary import AS_SAID, Sentence, summarise
 from shared.release.chats import COUNTED, ChatRow, ChatTable, write_chats
 from shared.release.manifest import CHATS
-from shared.text.format import date_text, one_line, shorten
+from shared.text.format import date_text, fitting, line_size, one_line, shorten
 from shared.turns.chunk import Chunk
 from shared.turns.origin_words import replying
 from shared.turns.speakers import label, namesakes
@@ -192,16 +192,14 @@ def _prompt(chosen: list[Sentence], chunks: list[Chunk], zone: ZoneInfo) -> str:
 
 
 def _recent(chunks: list[Chunk], zone: ZoneInfo) -> list[str]:
-    lines: list[str] = []
-    room, marks = RECENT_CHARACTERS, namesakes({chunk.person for chunk in chunks})
-    for chunk in reversed(chunks):
+    marks = namesakes({chunk.person for chunk in chunks})
+
+    def told(chunk: Chunk) -> str:
         who = f"{chunk.who(marks.get(chunk.person, ''))}{replying(chunk.origin)}"
-        line = _line(chunk.started_at, who, shorten(one_line(chunk.text), PASSAGE_CHARACTERS), zone)
-        room -= len(line) + 1
-        if room < 0:
-            break
-        lines.append(line)
-    return lines[::-1]
+        return _line(chunk.started_at, who, shorten(one_line(chunk.text), PASSAGE_CHARACTERS), zone)
+
+    newest = fitting(chunks, RECENT_CHARACTERS, newest=True, size=lambda chunk: line_size(told(chunk)))
+    return [told(chunk) for chunk in newest]
 
 
 def _line(timestamp: float, speaker: str, text: str, zone: ZoneInfo) -> str:

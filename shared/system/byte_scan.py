@@ -40,6 +40,7 @@ FILES_AT_ONCE, VALUES_AT_ONCE = 500, 16 << 20
 Item = TypeVar("Item")
 
 _WORD = re.compile(r"[^\W_]+")
+_GREP = ("grep", "-a", "-F")
 _ENVIRONMENT = {"LC_ALL": "C", "PATH": os.defpath}
 
 
@@ -262,15 +263,7 @@ def _sized(path: Path, scanned: Scanned) -> Iterator[tuple[Path, int]]:
 def _scan_small(paths: Sequence[Path], patterns: Sequence[bytes], scanned: Scanned) -> None:
     if not paths:
         return
-    with _pattern_file(patterns) as (option, descriptor):
-        done = subprocess.run(
-            [*_grep(), "-c", "-H", "-Z", *option, "--", *map(str, paths)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            pass_fds=[descriptor],
-            env=_ENVIRONMENT,
-            check=False,
-        )
+    done = _searched(patterns, "-c", "-H", "-Z", paths=paths)
     counts = {os.fsdecode(name): int(count) for name, count in re.findall(rb"([^\0]+)\0(\d+)\n", done.stdout)}
     for path in paths:
         if counts.get(str(path), 0):
@@ -283,7 +276,7 @@ def _scan_large(path: Path, patterns: Sequence[bytes], scanned: Scanned) -> None
     """Block by block, a line each; each begins with the end of the one before, so that no piece is lost at the border."""
     with _pattern_file(patterns) as (option, descriptor):
         search = subprocess.Popen(
-            [*_grep(), "-c", *option],
+            [*_GREP, "-c", *option],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -323,22 +316,21 @@ def _matches(lines: Sequence[bytes], patterns: Sequence[bytes]) -> list[tuple[in
     if not lines or not patterns:
         return []
     content = b"\n".join(line.replace(b"\n", b"\0") for line in lines) + b"\n"
-    with _pattern_file(patterns) as (option, descriptor):
-        done = subprocess.run(
-            [*_grep(), "-n", "-o", *option],
-            input=content,
-            capture_output=True,
-            pass_fds=[descriptor],
-            env=_ENVIRONMENT,
-            check=False,
-        )
+    done = _searched(patterns, "-n", "-o", content=content)
     _refuse_failed(done.returncode, done.stderr)
     found = (line.partition(b":") for line in done.stdout.splitlines())
     return [(int(number) - 1, match) for number, _, match in found]
 
 
-def _grep() -> list[str]:
-    return ["grep", "-a", "-F"]
+def _searched(
+    patterns: Sequence[bytes], *options: str, paths: Sequence[Path] = (), content: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    """One search through these files, or through this content."""
+    with _pattern_file(patterns) as (option, descriptor):
+        command = [*_GREP, *options, *option, "--", *map(str, paths)]
+        return subprocess.run(
+            command, input=content, capture_output=True, pass_fds=[descriptor], env=_ENVIRONMENT, check=False
+        )
 
 
 @contextmanager

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
+
+Item = TypeVar("Item")
 
 #: Characters of one token, on average, in English with this kind of model. An estimate, used for budgets only.
 CHARACTERS_PER_TOKEN = 4
@@ -106,12 +109,17 @@ def sparkline(values: Sequence[float | None]) -> str:
     return "".join(" " if value is None else BARS[round(value / most * (len(BARS) - 1))] for value in values)
 
 
-def fitting(lines: Sequence[str], characters: int, *, newest: bool) -> list[str]:
-    """The first of these lines (or the last, if `newest`) that fit into so many characters with a line break each, in their order."""
-    found: list[str] = []
-    for line in reversed(lines) if newest else lines:
-        characters -= len(line) + 1
-        if characters < 0:
+def line_size(line: Any) -> int:
+    """The characters of a line and its end."""
+    return len(line) + 1
+
+
+def fitting(items: Sequence[Item], room: int, *, newest: bool, size: Callable[[Item], int] = line_size) -> list[Item]:
+    """The first of these (or the last, if `newest`) whose sizes together are at most `room`, in their order."""
+    found = list[Item]()
+    for item in reversed(items) if newest else items:
+        room -= size(item)
+        if room < 0:
             break
-        found.append(line)
+        found.append(item)
     return found[::-1] if newest else found

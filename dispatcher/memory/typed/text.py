@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from dispatcher.memory.store.whose import is_own_or_shared, speaker_labels
 from shared.text.caches import cached
-from shared.text.format import day_text, one_line, shorten
+from shared.text.format import day_text, fitting, line_size, one_line, shorten
 from shared.text.translations import later, speaking, tr
 from shared.text.translations.dates import day_shown
 from shared.turns.speakers import label
@@ -57,16 +57,14 @@ def profile(memories: Sequence[Memory], user: str | None, now: float, zone: Zone
     near = sorted((one for one in [*goals, *facts] if _is_near(one, now)), key=lambda one: one.deadline or 0.0)
     found = list({one.memory_id: one for one in [*near, *preferences, *goals]}.values())
     everything = list({one.memory_id: one for one in [*found, *facts]}.values())
-    room = PROFILE_CHARACTERS
-    if sum(len(noted_line(one, {}, now, zone)) + 1 for one in everything[:room]) <= room:
-        return everything
-    taken = []
-    for one in found:
-        room -= len(noted_line(one, {}, now, zone)) + 1
-        if room < 0:
-            break
-        taken.append(one)
-    return taken
+
+    def that_fit(some: list[Memory]) -> list[Memory]:
+        return fitting(
+            some, PROFILE_CHARACTERS, newest=False, size=lambda one: line_size(noted_line(one, {}, now, zone))
+        )
+
+    all_fit = len(that_fit(everything)) == len(everything)
+    return everything if all_fit else that_fit(found)
 
 
 def _is_near(memory: Memory, now: float) -> bool:
