@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
-import orjson
 from redis import Redis
 
 from nightly import pipeline
@@ -26,7 +25,7 @@ from nightly.imports.formats import Source, format_named
 from nightly.imports.import_filter import ImportCounts, ImportVerdict
 from nightly.imports.staging import StagedImport, Staging, classify_by_file, open_filter, stage, staged_files
 from nightly.imports.typed_memories import is_fact
-from nightly.night.folder import RESULT, imports_dir, nights_dir
+from nightly.night.folder import imports_dir, step_result
 from nightly.night.lease import connect
 from nightly.night.progress import Reporter
 from shared.config.settings import Settings
@@ -279,7 +278,7 @@ def _only_chat(settings: Settings) -> str:
 def _fate(settings: Settings, name: str, nights: list[dict[str, Any]]) -> dict[str, Any]:
     """The outcome of a staged import in the first night that took it."""
     for night in nights:
-        result = orjson.loads((nights_dir(settings) / str(night["run"]) / "export" / RESULT).read_bytes())
+        result = step_result(settings, night["run"], "export") or {}
         fate: dict[str, Any] | None = result.get("imports", {}).get("files", {}).get(name)
         if fate is not None:
             return fate

@@ -227,7 +227,7 @@ def turns(
         read = directory / "archive" if copy is None else archive_of(copy)
         found = (event.to_json() for event in last_events(read) if not chat or event.chat_id in chat)
     elif imports:
-        last = {batch.event_turn: batch.to_json() for batch in batches.archived_batches(directory / "archive")}
+        last = {batch.event.turn_id: batch.to_json() for batch in batches.archived_batches(directory / "archive")}
         found = (dumps(one) for one in last.values())
     else:
         ids = only_in and batches.only_in(only_in, directory / "archive", undone or ())

@@ -38,15 +38,10 @@ class ImportState(BaseModel):
 
 @dataclass(frozen=True)
 class Batch:
-    """What one import has brought into one chat. `event_turn`: by which a tombstone names the event; `at`: POSIX seconds."""
+    """What one import has brought into one chat, and the event that says so."""
 
-    name: str
-    event_turn: str
-    chat_id: str
-    at: float
-    source: str
-    files: tuple[str, ...]
-    brought: frozenset[str]
+    event: Event
+    state: ImportState
 
     @classmethod
     def of(cls, event: Event) -> Batch | None:
@@ -54,17 +49,15 @@ class Batch:
         if event.kind is not EventKind.IMPORT:
             return None
         try:
-            state = ImportState.model_validate(event.state)
+            return cls(event, ImportState.model_validate(event.state))
         except ValidationError:
             return None
-        about = (state.batch, event.turn_id, event.chat_id, event.began_at, state.source)
-        return cls(*about, tuple(state.files), frozenset(state.brought))
 
     def to_json(self) -> dict[str, Any]:
         """Without ids of turns: their number."""
         return {
-            "import": self.name, "event": self.event_turn, "chat_id": self.chat_id, "at": self.at, "source": self.source, "files": self.files,
-            "turns": len(self.brought),
+            "import": self.state.batch, "event": self.event.turn_id, "chat_id": self.event.chat_id, "at": self.event.began_at,
+            "source": self.state.source, "files": self.state.files, "turns": len({*self.state.brought}),
         }  # fmt: skip
 
 
@@ -73,7 +66,7 @@ def archived_batches(archive_dir: Path, undone: Collection[str] = ()) -> Iterato
     for _, name in archive_files(archive_dir):
         for line in Segment(archive_dir / name):
             batch = Batch.of(event_of(line)) if line["kind"] == "event" else None
-            if batch is not None and batch.event_turn not in undone:
+            if batch is not None and batch.event.turn_id not in undone:
                 yield batch
 
 
@@ -81,14 +74,14 @@ def only_in(name: str, archive_dir: Path, undone: Collection[str]) -> set[str]:
     """The turns that only this import has brought, and its events; InvalidInput if there is no such import."""
     mine, events = set[str](), set[str]()
     for one in archived_batches(archive_dir, undone):
-        if one.name == name:
-            mine |= one.brought
-            events.add(one.event_turn)
+        if one.state.batch == name:
+            mine.update(one.state.brought)
+            events.add(one.event.turn_id)
     if not events:
         raise InvalidInput(f"There is no import {name}. hmem import --list shows all.")
     for one in archived_batches(archive_dir, undone):
-        if one.name != name:
-            mine -= one.brought
+        if one.state.batch != name:
+            mine.difference_update(one.state.brought)
     return mine | events
 
 
@@ -99,8 +92,8 @@ class BatchCollector:
         self._undone = undone
         self._imported, self._numbers = set[str](), dict[str, int]()
         for one in archived_batches(archive_dir, undone):
-            self._imported |= one.brought
-            self._numbers[one.event_turn] = len(one.brought)
+            self._imported.update(one.state.brought)
+            self._numbers[one.event.turn_id] = len({*one.state.brought})
         self._brought: dict[str, dict[str, None]] = {}
 
     def add(self, candidate: Candidate, verdict: ImportVerdict) -> None:

@@ -1,7 +1,6 @@
 """The last nights as numbers, for the owner's morning: no word of any chat and no chat id, since the bot's host may read them.
 
-A night counts when it has ended: it is done (`done.json`), or it stopped and said why (`failed.json`). What an older version of this program
-did not write down is None, or 0 where it counts things.
+A night counts when it has ended: it is done (`done.json`), or it stopped and said why (`failed.json`).
 """
 
 from __future__ import annotations

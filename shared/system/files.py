@@ -38,13 +38,20 @@ def safe_name(chat_id: str) -> str:
     return "~" + hashlib.sha256(chat_id.encode("utf-8")).hexdigest()[:40]
 
 
-def fsync_dir(path: Path) -> None:
-    """Make the names inside a directory durable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+@contextmanager
+def opened_dir(path: Path, flags: int = 0) -> Iterator[int]:
+    """The descriptor of a directory."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | flags)
     try:
-        os.fsync(descriptor)
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+def fsync_dir(path: Path) -> None:
+    """Make the names inside a directory durable."""
+    with opened_dir(path) as descriptor:
+        os.fsync(descriptor)
 
 
 def make_dir(path: Path) -> Path:
@@ -138,11 +145,8 @@ class Modes:
         os.fchmod(descriptor, mode)
 
     def apply_to_dir(self, path: Path) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        try:
+        with opened_dir(path, os.O_NOFOLLOW) as descriptor:
             self.apply(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 #: For the owner alone.
@@ -246,12 +250,9 @@ class PrivateDir:
 @contextmanager
 def locked_dir(directory: Path) -> Iterator[None]:
     """Hold the lock of a directory; waits for whoever holds it."""
-    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with opened_dir(directory) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(lock)
 
 
 @contextmanager
@@ -260,11 +261,8 @@ def try_locked_dir(directory: Path) -> Iterator[bool]:
 
     OSError if the directory cannot be opened.
     """
-    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with opened_dir(directory) as lock:
         yield _acquired(lock)
-    finally:
-        os.close(lock)
 
 
 def _acquired(lock: int) -> bool:

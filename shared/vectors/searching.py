@@ -18,6 +18,7 @@ from shared.embedding.models import Embedder, EmbeddingIdentity
 from shared.embedding.open import open_embedder
 from shared.errors import HmemError
 from shared.ranking.question import Match
+from shared.system.files import PrivateDir
 from shared.vectors.base import MemoryBackend, how_to_install
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ T = TypeVar("T")
 KEPT = 64
 #: Chunks of a chat that `of_nearest` knows of: more would take longer than a lookup may.
 MOST_COMPARED = 1000
-#: In HMEM_STATE_DIR: a private directory for each reader that cannot read a release in place.
+#: In HMEM_STATE_DIR: the private directories of readers.
 VIEWS = "views"
 
 
@@ -102,11 +103,17 @@ class AskingBackend(MemoryBackend, ABC):
         self._asker: Asker | None = None
         self._lock = threading.Lock()
         self._chats: ChatTable | None = None
+        self._private: PrivateDir | None = None
 
     @property
     def _place(self) -> Path:
         """Where the release has what this backend reads, if it has it."""
         return self._release / place_of(self.name)
+
+    def _private_dir(self) -> Path:
+        """For a backend that cannot read a release in place: a directory of this reader alone, gone when the index is closed."""
+        self._private = PrivateDir(self._settings.hmem_state_dir / VIEWS)
+        return self._private.path
 
     @abstractmethod
     def _open_index(self) -> None:
@@ -198,6 +205,9 @@ class AskingBackend(MemoryBackend, ABC):
 
     def _give_back(self) -> None:
         self._close_index()
+        if self._private is not None:
+            self._private.remove()
+            self._private = None
         if self._chats is not None:
             self._chats.close()
             self._chats = None

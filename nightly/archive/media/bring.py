@@ -57,8 +57,8 @@ class MediaOutcome:
 
 
 def outcomes(path: Path) -> Iterator[MediaOutcome]:
-    """As the archive step has written them; none of a night that an earlier version has begun."""
-    with suppress(FileNotFoundError), path.open("rb") as lines:
+    """As the archive step has written them."""
+    with path.open("rb") as lines:
         yield from (MediaOutcome(**orjson.loads(line)) for line in lines)
 
 

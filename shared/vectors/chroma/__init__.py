@@ -1,1 +1,1 @@
-"""The index in LanceDB."""
+"""The index in Chroma."""

@@ -17,7 +17,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shared.config.kinds import place_of
 from shared.config.settings import Settings
 from shared.embedding.models import EmbeddingIdentity
 from shared.errors import ReleaseRefused, StorageError
@@ -25,9 +24,9 @@ from shared.ranking.question import Match
 from shared.release.integrity import check_database, damage_named, open_closed, private_copy, refuse_leftovers
 from shared.release.manifest import verify
 from shared.release.parts import Earlier
-from shared.system.files import PrivateDir, make_dir
+from shared.system.files import make_dir
 from shared.vectors.base import Checked, Corpus, VectorIndex, refuse_without_library
-from shared.vectors.searching import VIEWS, AskingBackend
+from shared.vectors.searching import AskingBackend
 
 if TYPE_CHECKING:
     import chromadb
@@ -191,13 +190,6 @@ def _is_stored(collection: chromadb.Collection, chunk_id: str, vector: Vectors) 
     return stored is not None and len(stored) == 1 and bool(1.0 - float(stored[0] @ vector) <= SAME)
 
 
-def open_view(release: Path, views: Path) -> PrivateDir:
-    """A private copy of a release's index, to be removed after use."""
-    view = PrivateDir(views)
-    private_copy(release / place_of("chroma"), view.path)
-    return view
-
-
 class ChromaBackend(AskingBackend):
     """Searches the index of one release. The import alone takes 1.5 s."""
 
@@ -206,13 +198,13 @@ class ChromaBackend(AskingBackend):
     def __init__(self, settings: Settings, release: Path, indexed_with: EmbeddingIdentity | None) -> None:
         super().__init__(settings, release, indexed_with)
         self._client: Any = None
-        self._view: PrivateDir | None = None
         self._collections: dict[str, Any] = {}
 
     def _open_index(self) -> None:
         verify(self._release)
-        self._view = open_view(self._release, self._settings.hmem_state_dir / VIEWS)
-        self._client = _client(self._view.path)
+        copied = self._private_dir()
+        private_copy(self._place, copied)
+        self._client = _client(copied)
 
     def _nearest(self, vector: Vectors, chat_id: str, k: int) -> list[Match]:
         with self._lock:
@@ -245,9 +237,6 @@ class ChromaBackend(AskingBackend):
         if self._client is not None:
             self._client.close()
             self._client = None
-        if self._view is not None:
-            self._view.remove()
-            self._view = None
 
 
 INDEX = VectorIndex(lambda _, __: ChromaBuilder(), ChromaBackend)

@@ -25,7 +25,7 @@ from shared.errors import HmemError, StorageError
 from shared.ranking.question import Match
 from shared.release.manifest import verify
 from shared.release.parts import Earlier
-from shared.system.files import PrivateDir, link_or_copy, make_dir
+from shared.system.files import link_or_copy, make_dir
 from shared.vectors.base import Checked, Corpus, VectorIndex, refuse_without_library
 from shared.vectors.lancedb.tables import (
     BLOCK_ROWS,
@@ -40,7 +40,7 @@ from shared.vectors.lancedb.tables import (
     stored_vectors,
     table_dir,
 )
-from shared.vectors.searching import VIEWS, AskingBackend
+from shared.vectors.searching import AskingBackend
 from shared.vectors.sqlite.files import STORED
 
 if TYPE_CHECKING:
@@ -197,7 +197,6 @@ class LanceBackend(AskingBackend):
     def __init__(self, settings: Settings, release: Path, indexed_with: EmbeddingIdentity | None) -> None:
         super().__init__(settings, release, indexed_with)
         self._index: LanceIndex | None = None
-        self._view: PrivateDir | None = None
 
     def _nearest(self, vector: Vectors, chat_id: str, k: int) -> list[Match]:
         index = self._index
@@ -211,15 +210,12 @@ class LanceBackend(AskingBackend):
 
     def _open_index(self) -> None:
         verify(self._release)
-        self._view = PrivateDir(self._settings.hmem_state_dir / VIEWS)
-        _link_tree(self._place, self._view.path)
-        self._index = LanceIndex(self._view.path, self._indexed_with.dimensions if self._indexed_with else 0)
+        links = self._private_dir()
+        _link_tree(self._place, links)
+        self._index = LanceIndex(links, self._indexed_with.dimensions if self._indexed_with else 0)
 
     def _close_index(self) -> None:
         self._index = None
-        if self._view is not None:
-            self._view.remove()
-            self._view = None
 
 
 INDEX = VectorIndex(lambda _, __: LanceBuilder(), LanceBackend)

@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from nightly.archive.segments import RawRecord, Segment
+from shared.config.kinds import place_of
 from shared.errors import HmemError
+from shared.release.integrity import private_copy
 from shared.release.manifest import Manifest, current_release, verify
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
+from shared.system.files import PrivateDir
 from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
 from shared.turns.records import RecordRefused, Turn
@@ -317,7 +320,8 @@ def vector_rows(world: World, path: Path) -> list[tuple[str, str, list[float]]]:
     """(chat, chunk id, vector) of all rows of a release's Chroma index, read in a private copy."""
     from shared.vectors.chroma import index as chroma
 
-    view = chroma.open_view(path, world.root / "views")
+    view = PrivateDir(world.root / "views")
+    private_copy(path / place_of("chroma"), view.path)
     client = chroma._client(view.path)
     try:
         found = []
