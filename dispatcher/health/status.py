@@ -18,7 +18,7 @@ from shared.errors import ReleaseRefused
 from shared.release.manifest import current_release, read_manifest
 from shared.release.retention import Pin, read_pin
 from shared.turns.records import RecordRefused, Turn
-from shared.vectors.registry import misfit
+from shared.vectors.base import misfit
 from shared.wire import keys
 from shared.wire.ids import MAIN_BOT
 from shared.wire.media import waiting_files

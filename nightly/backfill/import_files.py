@@ -23,8 +23,7 @@ from nightly.imports.candidates import Candidate, ReadCandidate, Wanted, files_o
 from nightly.imports.containers.opening import printable
 from nightly.imports.formats import Source, format_named
 from nightly.imports.import_filter import ImportCounts, ImportVerdict
-from nightly.imports.staging import StagedImport, Staging, classify_by_file, open_filter, stage, staged_files
-from nightly.imports.typed_memories import is_fact
+from nightly.imports.staging import StagedImport, Staging, classify_by_file, is_fact, open_filter, stage, staged_files
 from nightly.night.folder import imports_dir, step_result
 from nightly.night.lease import connect
 from nightly.night.progress import Reporter

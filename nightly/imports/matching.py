@@ -17,7 +17,7 @@ from nightly.archive.catalog import Catalog
 from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.segments import RawRecord
 from nightly.archive.tables import blob
-from nightly.night.scratch import scratch_database
+from nightly.night.folder import scratch_database
 from shared.turns.records import Tombstone, Turn
 
 _SCHEMA = """

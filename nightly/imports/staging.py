@@ -6,6 +6,10 @@
 A file appears complete and durable under the hash of its content, so the same import staged twice is one file, and a killed command has
 staged nothing. Each night reads all files in its export step and removes them once their records are verified in the archive. After a crash they
 remain, and the next night finds everything known. An unreadable file never stops a night: it is renamed to `.bad` and reported.
+
+What another program remembered becomes a typed memory: each such turn of a night's imports is handed to the day's host as a tag that asks to
+remember its words, which a dispatcher carries out once (dispatcher/queue/consolidation.py), as it does with the tags of an answer. So a near
+duplicate of what the chat knows is kept as a confirmation, and forgetting the turn, as undoing its import does, takes the memory along.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,7 +29,7 @@ from redis.exceptions import OutOfMemoryError
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.incoming import EVENTS, RECORDS, TOMBSTONES, judge
-from nightly.archive.segments import RawRecord, stored_records
+from nightly.archive.segments import RawRecord, stored_records, turn_of
 from nightly.imports.batches import BatchCollector
 from nightly.imports.candidates import Candidate
 from nightly.imports.import_filter import SEEN, ImportCounts, ImportFilter, ImportVerdict
@@ -42,7 +47,8 @@ from shared.system.files import (
     sha256_file,
     try_locked_dir,
 )
-from shared.turns.records import RecordRefused, Tombstone
+from shared.turns.records import FACT, RecordRefused, Tombstone, Turn, dumps
+from shared.wire import keys
 from shared.wire.handed_over import HandedImport, ImportHandOver
 
 FORMAT = 1
@@ -289,3 +295,37 @@ def _report_outcomes(night: Night, result: Mapping[str, Any]) -> None:
             # If Redis is full, the next night, which finds all of it known, reports it.
             with suppress(OutOfMemoryError):
                 handing.done(one, outcome=dict(+outcome), damaged=counts is None)
+
+
+#: The longest one, as in an answer. A longer one is found by search alone. Characters.
+MOST_FACT_CHARACTERS = 1_000
+#: Facts in one call: Redis may be far away.
+FACTS_AT_ONCE = 500
+
+
+def is_fact(turn: Turn) -> bool:
+    return turn.extra.get(FACT) is True and len(turn.content) <= MOST_FACT_CHARACTERS
+
+
+def hand_over_facts(night: Night) -> int:
+    """How many. A step that is repeated hands them over again, and a dispatcher that has carried one out does nothing for it."""
+    facts = _exported_facts(night) if night.settings.has_day_store else iter(())
+    count = 0
+    while some := list(islice(facts, FACTS_AT_ONCE)):
+        night.redis.rpush(keys.TAGS, *map(_asked, some))
+        count += len(some)
+    return count
+
+
+def _exported_facts(night: Night) -> Iterator[Turn]:
+    for record in stored_records(night.output("export") / RECORDS):
+        with suppress(RecordRefused):
+            if is_fact(turn := turn_of(record)):
+                yield turn
+
+
+def _asked(turn: Turn) -> bytes:
+    """As dispatcher/memory/typed/tags.py reads it."""
+    tag = {"number": 1, "kind": "REMEMBER", "text": turn.content, "options": {}}
+    about = {"task_id": turn.task_id, "chat_id": turn.chat_id, "said_at": turn.timestamp, "session": ""}
+    return dumps({**about, "tags": [tag]})

@@ -22,8 +22,7 @@ from shared.release.parts import Earlier, part_files
 from shared.search import lexical
 from shared.system.files import make_dir, remove_tree
 from shared.turns.chunking import CHUNKER_VERSION, indexed_text
-from shared.vectors.base import Builder, Checked, Corpus
-from shared.vectors.registry import builder_of
+from shared.vectors.base import Builder, Checked, Corpus, builder_of
 
 #: Private copies for the checks; removed before the step is committed.
 PROOF = "proof"

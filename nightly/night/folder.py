@@ -188,3 +188,13 @@ def damaged_removed(path: Path) -> Iterator[list[sqlite3.DatabaseError]]:
         for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
             path.with_name(name).unlink(missing_ok=True)
         found.append(error)
+
+
+def scratch_database(path: Path | None, schema: str, cache_kib: int = 8192) -> sqlite3.Connection:
+    """A new one, in a transaction that nobody ends: of no use after a crash, and gone with its folder. None: SQLite gives it no name that stays."""
+    connection = sqlite3.connect(path or "", isolation_level=None)
+    for pragma in ("journal_mode = OFF", "synchronous = OFF", f"cache_size = -{cache_kib}"):
+        connection.execute(f"PRAGMA {pragma}")
+    connection.executescript(schema)
+    connection.execute("BEGIN")  # a statement each would be a write each
+    return connection

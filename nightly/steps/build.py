@@ -17,7 +17,7 @@ from nightly.night.folder import Night
 from shared.release.integrity import refuse_leftovers
 from shared.release.manifest import LEXICAL, NOTES
 from shared.system.faults import crash_point
-from shared.vectors.registry import builder_of
+from shared.vectors.base import builder_of
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:

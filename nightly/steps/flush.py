@@ -22,10 +22,9 @@ from nightly.archive.incoming import exported
 from nightly.archive.media.flushing import flush_media, mirror_media
 from nightly.archive.mirror import bring_up_to_date, open_mirror
 from nightly.archive.segments import RawRecord, Segment
-from nightly.imports.typed_memories import hand_over
-from nightly.night.folder import Night
+from nightly.imports.staging import hand_over_facts
+from nightly.night.folder import Night, scratch_database
 from nightly.night.lease import fenced
-from nightly.night.scratch import scratch_database
 from shared.errors import MirrorFailed, ReleaseRefused
 from shared.system.faults import crash_point
 from shared.wire import keys
@@ -43,7 +42,7 @@ OTHERS = ("tombstone", "text")
 
 def run(night: Night, out: Path) -> dict[str, Any]:
     """`mirror_failed` says why nothing was deleted although the night is done: its turns stay in Redis, and the next night finds them archived."""
-    count, facts = sum(1 for _ in exported(night)), hand_over(night)
+    count, facts = sum(1 for _ in exported(night)), hand_over_facts(night)
     try:
         mirror = open_mirror(night.settings)
         mirrored = bring_up_to_date(mirror, night.archive_dir) if mirror else None  # texts came after the archive step

@@ -38,9 +38,8 @@ from shared.release.parts import Earlier
 from shared.system.command import print_json, start
 from shared.system.files import make_dir, remove_tree
 from shared.system.processes import last_line, module_command, run_bounded
-from shared.vectors.base import Corpus
+from shared.vectors.base import Corpus, backend_of, builder_of
 from shared.vectors.on_server import builder_on
-from shared.vectors.registry import backend_of, builder_of
 from shared.vectors.searching import AskingBackend
 
 if TYPE_CHECKING:

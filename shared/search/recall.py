@@ -36,8 +36,7 @@ from shared.search.lexical import LexicalIndex
 from shared.search.lookup import Sources, look_up
 from shared.search.types import EmbedQuery, Query, Recalled
 from shared.turns.records import Turn
-from shared.vectors.base import MemoryBackend, NullBackend
-from shared.vectors.registry import backend_of
+from shared.vectors.base import MemoryBackend, NullBackend, backend_of
 
 if TYPE_CHECKING:
     from shared.search.day_items import DayItems, DayTurn

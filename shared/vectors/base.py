@@ -1,16 +1,22 @@
-"""What a vector index must do: by night a `Builder` builds and verifies it, by day a `MemoryBackend` searches it."""
+"""What a vector index must do: by night a `Builder` builds and verifies it, by day a `MemoryBackend` searches it.
+
+Each index is a folder beside this module, which is imported when it is used, and nowhere else by name.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from shared.config.kinds import indexes
 from shared.config.packages import how_to_add, missing_package
+from shared.config.settings import Settings
 from shared.errors import SettingsError
 from shared.ranking.question import Match
+from shared.release.manifest import Manifest
 
 if TYPE_CHECKING:
     from shared.config.settings import Settings
@@ -136,3 +142,42 @@ class VectorIndex:
 
     builder: Callable[[Settings, int], Builder]
     backend: Callable[[Settings, Path, EmbeddingIdentity | None], MemoryBackend]
+
+
+def builder_of(name: str, settings: Settings, run: int) -> Builder:
+    """The builder of one of the indexes, for the release of this run."""
+    return _index(name).builder(settings, run)
+
+
+def backend_of(settings: Settings, path: Path, manifest: Manifest) -> MemoryBackend:
+    """The backend for a release, not opened yet: the one that MEMORY_BACKEND names, for `auto` the first that is there."""
+    if settings.without_vectors:
+        return NullBackend(settings.without_vectors)
+    if why := misfit(settings, manifest):
+        return NullBackend(why)
+    if not manifest.indexes:
+        return NullBackend(f"release {manifest.run} was built without a vector index")
+    wanted = [*indexes()] if settings.memory_backend == "auto" else [settings.memory_backend]
+    chosen = next(name for name in wanted if name in manifest.indexes)
+    return _index(chosen).backend(settings, path, manifest.embedding)
+
+
+def misfit(settings: Settings, manifest: Manifest) -> str | None:
+    """Why the index that MEMORY_BACKEND names is not in the release that NIGHT_INDEXES has made, or None."""
+    named = settings.memory_backend
+    if settings.without_vectors or named in manifest.indexes:
+        return None
+    if named == "auto" and (not manifest.indexes or not indexes().keys().isdisjoint(manifest.indexes)):
+        return None
+    there = (
+        f"has its vectors in {', '.join(manifest.indexes)}" if manifest.indexes else "was built without a vector index"
+    )
+    return (
+        f"release {manifest.run} {there}, but MEMORY_BACKEND={named} requires another index; change NIGHT_INDEXES on the night host "
+        "or MEMORY_BACKEND here"
+    )
+
+
+def _index(name: str) -> VectorIndex:
+    found: VectorIndex = import_module(f"shared.vectors.{name}.index").INDEX
+    return found

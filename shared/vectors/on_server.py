@@ -25,8 +25,7 @@ from shared.errors import IndexServerUnavailable, ReleaseRefused
 from shared.release.manifest import prove_file, read_manifest
 from shared.release.parts import Earlier
 from shared.system.files import write_atomic
-from shared.vectors.base import Builder, Checked, Corpus
-from shared.vectors.registry import builder_of
+from shared.vectors.base import Builder, Checked, Corpus, builder_of
 from shared.vectors.searching import AskingBackend
 
 if TYPE_CHECKING:

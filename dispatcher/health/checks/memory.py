@@ -17,8 +17,7 @@ from shared.embedding.ollama.settings import OllamaSettings
 from shared.embedding.open import open_embedder
 from shared.errors import IndexServerUnavailable, ReleaseRefused, SettingsError
 from shared.release.manifest import Manifest, current_release, read_manifest
-from shared.vectors.base import how_to_install
-from shared.vectors.registry import backend_of, misfit
+from shared.vectors.base import backend_of, how_to_install, misfit
 from shared.vectors.searching import AskingBackend
 from shared.wire import keys
 

@@ -26,7 +26,7 @@ from nightly.imports.containers.opening import Export, opened_export
 from nightly.imports.formats import ImportFormat, Source, file_by_file
 from nightly.imports.readers.telegram_file import Account, TelegramChat, TelegramFile, plain, sender_of
 from nightly.imports.recognition import outlines
-from nightly.night.scratch import scratch_database
+from nightly.night.folder import scratch_database
 from shared.errors import InvalidInput
 from shared.hooks import hook
 from shared.turns.message_origin import Origin

@@ -22,7 +22,7 @@ from shared.errors import EmbeddingError
 from shared.release.manifest import Manifest, read_manifest
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
-from shared.vectors.registry import backend_of
+from shared.vectors.base import backend_of
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.machine import free_port, hangs, slowness
 from tests.support.world import World

@@ -18,8 +18,7 @@ from shared.release.manifest import LEXICAL, Manifest, read_manifest, seal
 from shared.release.parts import Earlier
 from shared.search import lexical
 from shared.turns.chunk import Chunk
-from shared.vectors.base import Corpus
-from shared.vectors.registry import backend_of, builder_of
+from shared.vectors.base import Corpus, backend_of, builder_of
 from shared.vectors.searching import AskingBackend
 from tests.support.night.indexes.chat_tables import write_chats
 

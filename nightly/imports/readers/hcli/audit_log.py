@@ -18,7 +18,7 @@ from nightly.imports.candidates import ReadCandidate, lines_of, read_turn
 from nightly.imports.containers.opening import Export
 from nightly.imports.formats import Reader, Source
 from nightly.imports.recognition import first_records
-from nightly.night.scratch import scratch_database
+from nightly.night.folder import scratch_database
 from shared.errors import InvalidInput
 from shared.text.times import moment
 from shared.turns.records import RecordRefused, Turn, chat_id_of, loads_object, task_id_of, timestamp_of, user_id_of

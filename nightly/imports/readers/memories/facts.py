@@ -1,6 +1,6 @@
 """A fact or a note of another program, as a turn: a forward, whose source is that program. So no line passes it off as what the person said here,
 the night keeps, indexes and summarises it like any turn, and `hmem forget` reaches it like any turn. The typed memory that a dispatcher makes of it
-(nightly/imports/typed_memories.py) has the turn as its source.
+(nightly/imports/staging.py) has the turn as its source.
 
 Its id is made of its words and of where they stand, and never of its time: a file that was copied has another one. A note that was changed comes in
 beside its earlier wording.

@@ -17,7 +17,7 @@ from shared.config.settings import Settings
 from shared.errors import EmbeddingError
 from shared.release.manifest import list_files, read_manifest, verify
 from shared.system.files import sha256_file
-from shared.vectors.registry import backend_of
+from shared.vectors.base import backend_of
 from shared.vectors.searching import AskingBackend
 from tests.support.night.index_world import (
     DIMENSIONS,

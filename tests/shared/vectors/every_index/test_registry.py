@@ -11,9 +11,8 @@ from shared.config.kinds import served
 from shared.config.settings import load_settings
 from shared.errors import SettingsError
 from shared.release.manifest import Manifest
-from shared.vectors.base import NullBackend
+from shared.vectors.base import NullBackend, backend_of, builder_of
 from shared.vectors.on_server import builder_on
-from shared.vectors.registry import backend_of, builder_of
 from shared.vectors.searching import AskingBackend
 from tests.support.night.index_world import IDENTITY, MadeUp, make_release, notes, opened, settings_for
 from tests.support.world import World
