@@ -22,33 +22,33 @@ BUDGETS = {
     "dispatcher/features": 7500,
     "dispatcher/health": 1335,
     "dispatcher/installation": 1650,
-    "dispatcher/memory": 4610,
+    "dispatcher/memory": 4605,
     "dispatcher/prompt": 850,
     "dispatcher/queue": 1125,
     "dispatcher/releases": 440,
     "nightly": 360,
     "nightly/archive": 1870,
-    "nightly/backfill": 440,
-    "nightly/cli": 815,
-    "nightly/imports": 3505,
+    "nightly/backfill": 430,
+    "nightly/cli": 810,
+    "nightly/imports": 3485,
     "nightly/index": 850,
-    "nightly/night": 745,
-    "nightly/steps": 1040,
+    "nightly/night": 735,
+    "nightly/steps": 1030,
     "nightly/writing": 480,
     "scripts": 2435,
     "shared": 165,
     "shared/config": 950,
     "shared/delivery": 725,
-    "shared/embedding": 1005,
+    "shared/embedding": 1010,
     "shared/ranking": 750,
     "shared/release": 625,
     "shared/search": 1505,
-    "shared/system": 1285,
-    "shared/text": 775,
+    "shared/system": 1270,
+    "shared/text": 780,
     "shared/turns": 1195,
-    "shared/vectors": 1745,
+    "shared/vectors": 1735,
     "shared/wire": 695,
-    "tests": 43470,
+    "tests": 43475,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 76, 41, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_345
+    assert product <= 48_270
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:
