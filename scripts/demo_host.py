@@ -24,7 +24,7 @@ import redis
 
 from shared.config.settings import setting_names
 from shared.turns.records import RecordRefused, dumps
-from shared.turns.signed.results import Result
+from shared.turns.signed import Result
 from shared.wire import keys
 
 SCRIPTS = Path(__file__).resolve().parent

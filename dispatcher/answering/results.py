@@ -17,7 +17,7 @@ from dispatcher.queue.tasks import Finished
 from shared.config.settings import Settings
 from shared.text.translations import later, tr
 from shared.turns.records import Task, Turn
-from shared.turns.signed.results import Keyboard, Result, keyboard, row_of, signing_key
+from shared.turns.signed import Keyboard, Result, keyboard, row_of, signing_key
 
 #: How far another host's clock may be ahead.
 CLOCK_SLACK_SECONDS = 300.0

@@ -9,7 +9,7 @@ from redis import ResponseError
 from redis.asyncio import Redis
 
 from shared.turns.records import RecordRefused
-from shared.turns.signed.results import PARTIAL_BYTES, RESULT_BYTES, Result
+from shared.turns.signed import PARTIAL_BYTES, RESULT_BYTES, Result
 from shared.wire import keys
 
 log = structlog.get_logger()

@@ -104,7 +104,7 @@ def _first_number(settings: Settings, supergroup: str) -> str:
     from redis import RedisError
 
     from dispatcher.queue.chats import moved_chats
-    from shared.turns.signed.records import secret_in
+    from shared.turns.signed import secret_in
     from shared.wire import keys
 
     with suppress(RedisError, HmemError), closing(connect(settings)) as client:

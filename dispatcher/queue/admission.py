@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from shared.hooks import features, specification
-from shared.turns.signed.records import secret_in
+from shared.turns.signed import secret_in
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @specification(fails="closed")
 async def admits(chat: int, redis: AsyncRedis, secret: str) -> bool | None:
-    """Whether a chat that ALLOWED_CHATS does not list is answered all the same; `secret` has signed what says so (shared/turns/signed/records.py).
+    """Whether a chat that ALLOWED_CHATS does not list is answered all the same; `secret` has signed what says so (shared/turns/signed.py).
     RedisError while Redis does not answer: it is asked again."""
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 from redis import ResponseError
 from redis.asyncio import Redis
 
-from shared.turns.signed.results import RESULT_BYTES
+from shared.turns.signed import RESULT_BYTES
 from shared.wire import keys
 
 Value = TypeVar("Value")

@@ -19,7 +19,7 @@ from shared.config.tools import ChatTools
 from shared.errors import RedisUnavailable
 from shared.text.translations import language_of
 from shared.turns.records import RecordRefused, Turn, dumps, loads_object
-from shared.turns.signed.records import sign_record, signed_record
+from shared.turns.signed import sign_record, signed_record
 from shared.wire import keys
 
 log = structlog.get_logger()

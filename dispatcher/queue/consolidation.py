@@ -36,7 +36,7 @@ from dispatcher.queue.scripts import script_text
 from shared.errors import HmemError, StorageError
 from shared.system.faults import crash_point
 from shared.turns.records import RecordRefused, Turn, loads_object, timestamp_of, turns_of
-from shared.turns.signed.records import secret_in, sign_record
+from shared.turns.signed import secret_in, sign_record
 from shared.wire import keys
 from shared.wire.ids import bot_names, bot_of
 from shared.wire.values import count_of, shown

@@ -24,7 +24,7 @@ from dispatcher.queue.scripts import script_text
 from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task, loads_object
-from shared.turns.signed.records import secret_in, sign_record
+from shared.turns.signed import secret_in, sign_record
 from shared.wire import keys
 from shared.wire.ids import bot_of, moment_of
 

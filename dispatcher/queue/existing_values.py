@@ -21,7 +21,7 @@ from contextlib import suppress
 import structlog
 
 from shared.turns.records import ROLES, RecordRefused, Task, Turn
-from shared.turns.signed.results import RESULT_BYTES, Result
+from shared.turns.signed import RESULT_BYTES, Result
 from shared.wire import keys
 
 log = structlog.get_logger()

@@ -31,7 +31,7 @@ from shared.hooks import failures
 from shared.system.processes import died_here, process_name
 from shared.text.format import tokens
 from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task, Tombstone, Turn, dumps, turns_of
-from shared.turns.signed.results import RESULT_BYTES, Result
+from shared.turns.signed import RESULT_BYTES, Result
 from shared.wire import keys
 from shared.wire.ids import FROM_TERMINAL, bot_of
 

@@ -13,7 +13,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import AuthenticationError, NoPermissionError, ResponseError
 
-from shared.turns.signed.records import sign_record
+from shared.turns.signed import sign_record
 from tests.servers.telegram_api import TelegramApi
 from tests.support.day.forgetting_world import CANARIES, CHAT, planted
 from tests.support.day.hcli_bot import Bot

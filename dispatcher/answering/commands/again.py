@@ -14,7 +14,7 @@ from dispatcher.queue.tasks import TaskQueue
 from shared.text.translations import later, tr
 from shared.turns.media import HEARD
 from shared.turns.records import CORRECTED, Task, Turn
-from shared.turns.signed.results import keyboard, row_of
+from shared.turns.signed import keyboard, row_of
 from shared.wire.ids import TASK_ID
 
 WHY_USAGE = later(

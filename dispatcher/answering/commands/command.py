@@ -1,4 +1,4 @@
-"""A command as a message of the chat, and its reply. A button below a message is such a command, too (shared/turns/signed/results.py)."""
+"""A command as a message of the chat, and its reply. A button below a message is such a command, too (shared/turns/signed.py)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import structlog
 from shared.errors import HmemError
 from shared.text.translations import later, tr
 from shared.turns.records import Task, Turn
-from shared.turns.signed.results import Keyboard
+from shared.turns.signed import Keyboard
 
 _COMMAND = re.compile(r"\A/(?P<name>[a-z]{1,16})(?:@\w+)?(?:\s+(?P<text>.*))?\Z", re.DOTALL | re.IGNORECASE)
 

@@ -31,7 +31,7 @@ from shared.system.faults import crash_point
 from shared.text.format import one_line, shorten, time_text
 from shared.text.translations import later, tr, tr_count
 from shared.turns.records import RecordRefused, Task
-from shared.turns.signed.results import Keyboard, keyboard, row_of
+from shared.turns.signed import Keyboard, keyboard, row_of
 
 if TYPE_CHECKING:
     from dispatcher.chat_data.forget.in_chat import ChatSelection

@@ -27,7 +27,7 @@ from shared.hooks import Hooks
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
 from shared.turns.records import Task
-from shared.turns.signed.results import keyboard, row_of
+from shared.turns.signed import keyboard, row_of
 
 if TYPE_CHECKING:
     from redis import Redis

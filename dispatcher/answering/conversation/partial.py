@@ -21,7 +21,7 @@ from dispatcher.claude.reply import WORD_JOINER
 from dispatcher.memory.typed import tags
 from shared.config.settings import Settings
 from shared.turns.records import Task, well_formed
-from shared.turns.signed.results import TEXT_CHARACTERS, TOOL_CHARACTERS, PartialAnswer, signing_key
+from shared.turns.signed import TEXT_CHARACTERS, TOOL_CHARACTERS, PartialAnswer, signing_key
 from shared.wire import keys
 
 log = structlog.get_logger()

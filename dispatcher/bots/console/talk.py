@@ -20,7 +20,7 @@ from shared.config.settings import Settings
 from shared.errors import AnswerTimeout, ForgedResult, InvalidInput, NoDispatcher
 from shared.hooks import features
 from shared.turns.records import MOST_TASK_BYTES, RecordRefused, dumps
-from shared.turns.signed.results import PartialAnswer, Result, signing_key
+from shared.turns.signed import PartialAnswer, Result, signing_key
 from shared.wire import keys
 from shared.wire.client import COMMAND, open_async_redis, open_redis
 from shared.wire.ids import FROM_TERMINAL

@@ -26,7 +26,7 @@ from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
 from shared.turns.media import MEDIA_MOST, Media
 from shared.turns.records import MOST_TASK_BYTES, NO_TEXT, RecordRefused, dumps, with_text
-from shared.turns.signed.records import SignedRecord
+from shared.turns.signed import SignedRecord
 from shared.wire.media import MediaRefused
 
 #: How long the bot waits for another picture of an album, and for the next part of a long text; how far apart Telegram may date two parts. Seconds.

@@ -16,7 +16,7 @@ from dispatcher.queue.chat_commands import dispatcher_commands
 from shared.hooks import Hooks
 from shared.text.translations import LANGUAGES, current_language, language_of, later, speaking, tr
 from shared.turns.records import MODELS, RecordRefused, loads_object
-from shared.turns.signed.results import choice
+from shared.turns.signed import choice
 
 log = structlog.get_logger()
 

@@ -27,7 +27,7 @@ from dispatcher.queue.rights import Rights
 from shared.config.settings import Settings
 from shared.text.translations import later, speaking, tr
 from shared.turns.records import RecordRefused, loads_object
-from shared.turns.signed.results import Button, Keyboard, keyboard, row_of, signing_key
+from shared.turns.signed import Button, Keyboard, keyboard, row_of, signing_key
 from shared.wire import keys
 from shared.wire.media import MediaStore
 

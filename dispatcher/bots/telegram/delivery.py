@@ -51,8 +51,7 @@ from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
 from shared.turns.media import Media
 from shared.turns.records import RecordRefused, chat_id_of, user_id_of
-from shared.turns.signed.records import signed_record
-from shared.turns.signed.results import Result, keyboard_json, keyboard_of
+from shared.turns.signed import Result, keyboard_json, keyboard_of, signed_record
 from shared.turns.speakers import plain_name
 
 log = structlog.get_logger()

@@ -28,7 +28,7 @@ from dispatcher.bots.telegram.state import Waiting
 from shared.text.translations import language_of, noted_language
 from shared.turns.media import HEARD
 from shared.turns.message_origin import NOWHERE, Attachment, Forward, Origin, Quote
-from shared.turns.signed.results import Keyboard, keyboard_json
+from shared.turns.signed import Keyboard, keyboard_json
 
 #: What people send other than text and what becomes words; others are service messages (a member joined, a title changed).
 ATTACHMENTS = frozenset((*FILES, "paid_media", "story"))

@@ -24,7 +24,7 @@ from dispatcher.bots.telegram.state import Waiting
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
 from shared.turns.records import RecordRefused
-from shared.turns.signed.results import PartialAnswer
+from shared.turns.signed import PartialAnswer
 
 #: Shows a second in all chats together, and how many may come at once: the rest of what Telegram allows is for answers.
 SHOWS_A_SECOND, SHOWS_AT_ONCE = 20.0, 5

@@ -22,8 +22,7 @@ from dispatcher.queue.scripts import script_text
 from shared.config.settings import Settings
 from shared.text.translations import language_of, later, speaking, tr
 from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task, dumps, loads_object, with_text
-from shared.turns.signed.records import SignedRecord
-from shared.turns.signed.results import Result, reply_command_of
+from shared.turns.signed import Result, SignedRecord, reply_command_of
 from shared.wire import keys
 from shared.wire.client import BOT, open_async_redis
 from shared.wire.ids import MAIN_BOT

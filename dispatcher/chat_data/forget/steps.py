@@ -47,7 +47,7 @@ from shared.system.owner_key import Signing, open_signing
 from shared.system.processes import died_here
 from shared.system.steps import Step, StepRunner
 from shared.turns.records import Tombstone
-from shared.turns.signed.results import signing_key
+from shared.turns.signed import signing_key
 from shared.wire import keys
 from shared.wire.values import living
 

@@ -37,7 +37,7 @@ from shared.config.tools import ChatTools
 from shared.errors import HmemError
 from shared.hooks import hook
 from shared.turns.records import RecordRefused, Task, dumps, well_formed
-from shared.turns.signed.results import signing_key
+from shared.turns.signed import signing_key
 
 log = structlog.get_logger()
 

@@ -20,7 +20,7 @@ from redis.asyncio import Redis
 from dispatcher.features.approvals import keys
 from shared.text.format import cut
 from shared.turns.records import RecordRefused
-from shared.turns.signed.records import SignedRecord
+from shared.turns.signed import SignedRecord
 
 log = structlog.get_logger()
 

@@ -30,7 +30,7 @@ from shared.text.format import cut
 from shared.text.translations import later, speaking, tr
 from shared.turns.message_origin import is_group
 from shared.turns.records import well_formed
-from shared.turns.signed.results import Button
+from shared.turns.signed import Button
 
 log = structlog.get_logger()
 

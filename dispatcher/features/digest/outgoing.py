@@ -12,8 +12,7 @@ from dispatcher.features.digest import keys as own
 from dispatcher.queue.chats import chosen_language
 from dispatcher.queue.scripts import script_text
 from shared.config.settings import Settings
-from shared.turns.signed.records import secret_in, sign_record
-from shared.turns.signed.results import keyboard, keyboard_json, row_of
+from shared.turns.signed import keyboard, keyboard_json, row_of, secret_in, sign_record
 from shared.wire import keys
 from shared.wire.ids import bot_of
 

@@ -35,7 +35,7 @@ from shared.errors import HmemError
 from shared.hooks import features, hook
 from shared.text.translations import later, tr
 from shared.turns.records import Task
-from shared.turns.signed.results import choice
+from shared.turns.signed import choice
 from shared.wire import keys
 from shared.wire.client import BACKGROUND, open_redis
 

@@ -22,7 +22,7 @@ from shared.text.format import date_text, one_line, shorten
 from shared.text.translations import later, tr
 from shared.text.translations.dates import date_at
 from shared.turns.records import Task
-from shared.turns.signed.results import keyboard, row_of
+from shared.turns.signed import keyboard, row_of
 
 if TYPE_CHECKING:
     from redis import Redis

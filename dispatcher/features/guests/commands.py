@@ -18,7 +18,7 @@ from shared.system.faults import crash_point
 from shared.text.format import day_text, time_text
 from shared.text.translations import later, tr
 from shared.turns.message_origin import is_group
-from shared.turns.signed.results import keyboard, row_of
+from shared.turns.signed import keyboard, row_of
 from shared.turns.speakers import label
 
 log = structlog.get_logger()

@@ -24,7 +24,7 @@ from dispatcher.queue.rights import Rights
 from dispatcher.queue.scripts import script_text
 from shared.text.translations import later, tr
 from shared.turns.records import RecordRefused
-from shared.turns.signed.records import sign_record, signed_record
+from shared.turns.signed import sign_record, signed_record
 from shared.turns.speakers import label
 from shared.wire import keys
 

@@ -17,7 +17,7 @@ from dispatcher.chat_data.forget.layers.redis_entries import RedisEntry, RedisRe
 from dispatcher.features.guests.keys import GUESTS, invite
 from shared.text.format import counted
 from shared.turns.records import RecordRefused
-from shared.turns.signed.records import secret_in, sign_record, signed_record
+from shared.turns.signed import secret_in, sign_record, signed_record
 from shared.wire.keys import MOVED
 
 if TYPE_CHECKING:

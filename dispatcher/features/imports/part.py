@@ -32,8 +32,7 @@ from shared.system.files import make_dir, remove_tree
 from shared.system.processes import day_command
 from shared.text.format import date_text, shorten
 from shared.text.translations import later, tr
-from shared.turns.signed.records import secret_in, sign_record
-from shared.turns.signed.results import keyboard, row_of
+from shared.turns.signed import keyboard, row_of, secret_in, sign_record
 from shared.wire import keys
 from shared.wire.ids import bot_of
 from shared.wire.media import MediaStore

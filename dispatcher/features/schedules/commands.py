@@ -16,7 +16,7 @@ from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
 from shared.text.translations.dates import long_date
 from shared.turns.records import Task
-from shared.turns.signed.results import BUTTONS_MOST, Button, Keyboard
+from shared.turns.signed import BUTTONS_MOST, Button, Keyboard
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

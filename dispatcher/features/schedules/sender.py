@@ -27,8 +27,7 @@ from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
 from shared.turns.message_origin import is_group
 from shared.turns.records import dumps
-from shared.turns.signed.records import secret_in, sign_record
-from shared.turns.signed.results import Button, keyboard_json
+from shared.turns.signed import Button, keyboard_json, secret_in, sign_record
 from shared.wire import keys
 from shared.wire.ids import bot_of
 

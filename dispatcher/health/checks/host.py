@@ -22,7 +22,7 @@ from shared.config.settings import Settings
 from shared.config.sources import secrets_in_file, secrets_of, settings_file
 from shared.errors import ClaudeUnavailable, SettingsError
 from shared.system.formats import refuse_newer_directories, refuse_newer_redis
-from shared.turns.signed.results import signing_key
+from shared.turns.signed import signing_key
 from shared.wire import keys
 
 #: Shares of a file system that are left. Below the first one it is a problem if there is little left in bytes as well.

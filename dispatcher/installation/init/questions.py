@@ -17,7 +17,7 @@ from dispatcher.installation.settings_files import new_key
 from shared.config import values as value_checks
 from shared.errors import InstallationIncomplete, SettingsError
 from shared.hooks import features
-from shared.turns.signed.results import signing_key
+from shared.turns.signed import signing_key
 
 DEFAULT_NIGHT = "03:00"
 

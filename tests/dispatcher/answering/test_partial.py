@@ -11,7 +11,7 @@ import pytest
 
 from dispatcher.memory.typed import tags
 from shared.turns.records import RecordRefused
-from shared.turns.signed.results import PartialAnswer
+from shared.turns.signed import PartialAnswer
 from tests.servers import scripted_claude
 from tests.support.day.hcli_bot import Bot
 from tests.support.machine import wait_for

@@ -32,7 +32,7 @@ from shared.release.manifest import current_release
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from shared.turns.records import RecordRefused, Task, Tombstone
-from shared.turns.signed.results import Result
+from shared.turns.signed import Result
 from tests.support.day.anything import EXAMPLES, damaged, drawn, tasks, through
 from tests.support.day.forgetting_world import hmem
 from tests.support.night.whole_archive import read_archive

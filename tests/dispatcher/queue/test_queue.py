@@ -12,7 +12,7 @@ from dispatcher.answering.worker import connect
 from dispatcher.queue.existing_values import LOOKS, is_signed
 from dispatcher.queue.tasks import Claim, TaskQueue
 from shared.turns.records import RecordRefused, Task, Turn
-from shared.turns.signed.results import Result
+from shared.turns.signed import Result
 from shared.wire import keys
 from tests.support.day.hcli_bot import SAY, Bot, script
 from tests.support.day.queues import claimed, finished, play

@@ -9,7 +9,7 @@ import pytest
 
 from shared.config.settings import load_settings
 from shared.errors import SettingsError
-from shared.turns.signed.results import SHORTEST, signing_key
+from shared.turns.signed import SHORTEST, signing_key
 from tests.support.world import REPOSITORY
 
 SOUND = (

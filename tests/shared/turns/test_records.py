@@ -26,7 +26,7 @@ from shared.turns.records import (
     task_id_of,
     turn_key,
 )
-from shared.turns.signed.results import Result
+from shared.turns.signed import Result
 from shared.wire import keys
 from shared.wire.ids import bot_of
 

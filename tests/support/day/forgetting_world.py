@@ -22,7 +22,7 @@ from dispatcher.memory.store.turns import StoredTurn
 from dispatcher.queue.refused import dead_letter
 from shared.system.files import safe_name
 from shared.turns.records import Tombstone, Turn, dumps, loads_object
-from shared.turns.signed.results import PartialAnswer, Result
+from shared.turns.signed import PartialAnswer, Result
 from tests.support.world import SECRET, World
 
 CHAT, OTHER = "9912", "7700000077"  # no part of a random id

@@ -11,7 +11,7 @@ from dispatcher.answering.worker import connect
 from dispatcher.queue.existing_values import is_signed
 from dispatcher.queue.tasks import Claim, Finished, TaskQueue
 from shared.turns.records import Task, Turn
-from shared.turns.signed.results import Result
+from shared.turns.signed import Result
 from tests.support.world import World
 
 Scenario = Callable[[TaskQueue, TaskQueue], Awaitable[Any]]

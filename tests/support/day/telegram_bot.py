@@ -16,8 +16,7 @@ from typing import Any, cast
 
 from redis import Redis
 
-from shared.turns.signed.records import sign_record
-from shared.turns.signed.results import Doing, PartialAnswer
+from shared.turns.signed import Doing, PartialAnswer, sign_record
 from shared.wire import keys
 from tests.servers.telegram_api import TOKEN, TelegramApi
 from tests.servers.telegram_messages import Shown

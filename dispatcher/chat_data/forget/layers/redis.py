@@ -24,7 +24,7 @@ from shared.text.translations import in_every_language
 from shared.turns.events import Event
 from shared.turns.message_origin import Origin
 from shared.turns.records import RecordRefused, Task, Turn, dumps
-from shared.turns.signed.results import Result
+from shared.turns.signed import Result
 from shared.wire import keys
 from shared.wire.handed_over import ImportHandOver
 from shared.wire.ids import bot_names

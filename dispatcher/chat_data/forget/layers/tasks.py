@@ -22,7 +22,7 @@ from dispatcher.queue.existing_values import ExistingResult, is_signed
 from dispatcher.queue.scripts import script_text
 from shared.text.translations import speaking, tr
 from shared.turns.records import MOST_TASK_BYTES, ROLES, RecordRefused, Task, Turn
-from shared.turns.signed.results import Result
+from shared.turns.signed import Result
 from shared.wire import keys
 
 #: How long to wait for running tasks to end, and between two checks. Seconds.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dispatcher.features.guests import keys as own
 from dispatcher.features.guests.invitations import JOINED, WELCOME, hashed
-from shared.turns.signed.records import sign_record
+from shared.turns.signed import sign_record
 from tests.support.day.telegram_bot import CHAT, staged
 from tests.support.world import SECRET
 

@@ -14,7 +14,7 @@ from dispatcher.bots.telegram.core import Presses
 from dispatcher.features.guests import keys as own
 from dispatcher.features.guests.invitations import MOST_TRIES, NOT_VALID, WELCOME, hashed, seconds_of
 from dispatcher.queue.chats import ACCESS, ChatAccess
-from shared.turns.signed.results import Button
+from shared.turns.signed import Button
 from shared.wire import keys
 from tests.dispatcher.bots.telegram.conftest import one_talk
 from tests.support.day.forgetting_world import forget_in_redis

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from shared.turns.signed.results import Result
+from shared.turns.signed import Result
 from tests.support.machine import script
 from tests.support.world import SECRET, World
 

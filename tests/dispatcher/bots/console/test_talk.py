@@ -12,7 +12,7 @@ from threading import Thread
 
 import pytest
 
-from shared.turns.signed.results import RESULT_BYTES, PartialAnswer, Result
+from shared.turns.signed import RESULT_BYTES, PartialAnswer, Result
 from shared.wire import keys
 from tests.support.day.hcli_bot import Bot
 from tests.support.machine import wait_for

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dispatcher.bots.telegram.core import KEY_CHANGED
-from shared.turns.signed.results import RESULT_BYTES, Result
+from shared.turns.signed import RESULT_BYTES, Result
 from shared.wire import keys
 from shared.wire.ids import bot_of
 from tests.dispatcher.bots.telegram.conftest import one_bot

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.turns.signed.results import Result, keyboard, row_of
+from shared.turns.signed import Result, keyboard, row_of
 from shared.wire import keys
 from tests.dispatcher.bots.telegram.conftest import one_bot
 from tests.support.day.telegram_bot import GROUP, Stage, wait_until

@@ -12,7 +12,7 @@ import pytest
 from dispatcher.bots.telegram.state import BotState, Queue, connect
 from dispatcher.queue.chat_commands import dispatcher_commands
 from shared.turns.records import Task
-from shared.turns.signed.records import sign_record
+from shared.turns.signed import sign_record
 from tests.dispatcher.bots.telegram.conftest import one_bot
 from tests.servers.telegram_api import BOT
 from tests.servers.telegram_messages import mention

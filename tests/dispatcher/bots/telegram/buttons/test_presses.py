@@ -13,7 +13,7 @@ from dispatcher.bots.telegram.core import Presses
 from dispatcher.bots.telegram.state import QUEUED_OF_CHAT
 from shared.turns.media import Media
 from shared.turns.records import dumps, loads_object
-from shared.turns.signed.results import Button, Result
+from shared.turns.signed import Button, Result
 from tests.dispatcher.bots.telegram.conftest import one_bot
 from tests.servers.telegram_api import BOT
 from tests.servers.telegram_messages import forwarded_from, mention

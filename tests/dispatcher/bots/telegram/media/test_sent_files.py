@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shared.turns.media import Media
-from shared.turns.signed.results import Result
+from shared.turns.signed import Result
 from shared.wire import keys
 from tests.dispatcher.bots.telegram.conftest import one_bot
 from tests.support.day.telegram_bot import Stage

@@ -6,7 +6,7 @@ import signal
 import time
 from collections import Counter
 
-from shared.turns.signed.results import PartialAnswer
+from shared.turns.signed import PartialAnswer
 from tests.dispatcher.bots.telegram.test_crashes import dies_at
 from tests.servers.telegram_messages import Shown, mention
 from tests.support.day.telegram_bot import GROUP, Stage, wait_until

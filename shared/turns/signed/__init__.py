@@ -1,1 +1,0 @@
-"""What dispatcher and bot sign for each other: answers, answers that are still written, and questions about tools."""
