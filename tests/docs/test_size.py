@@ -19,7 +19,7 @@ BUDGETS = {
     "dispatcher/chat_data": 2285,
     "dispatcher/claude": 990,
     "dispatcher/cli": 1620,
-    "dispatcher/features": 7500,
+    "dispatcher/features": 7495,
     "dispatcher/health": 1335,
     "dispatcher/installation": 1650,
     "dispatcher/memory": 4605,
@@ -45,7 +45,7 @@ BUDGETS = {
     "shared/search": 1505,
     "shared/system": 1270,
     "shared/text": 780,
-    "shared/turns": 1195,
+    "shared/turns": 1190,
     "shared/vectors": 1735,
     "shared/wire": 695,
     "tests": 43475,
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_270
+    assert product <= 48_260
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:
