@@ -147,7 +147,7 @@ def hand_over(settings: Settings, request: Request, reporter: Reporter) -> dict[
         with open_redis(settings.redis_url, COMMAND) as client:
             ImportHandOver(client).put(staged, about)
     text = [
-        f"{counted(findings.turns, 'turn')} found. The archive is on another host: the next night there imports what is new.",
+        f"{counted(findings.turns, 'turn')} found. The archive is on another host, or another user's: its next night imports what is new.",
         f"  hmem import --list (in the chat: /import) shows when it has. To take it back before: hmem import --undo {about.name}",
     ]
     return report | {"import": about.name, "text": text}

@@ -122,6 +122,7 @@ def _try_everything(settings: Settings, day: str) -> None:
     with closing(open_redis(settings.redis_url, asking_once(30.0))) as client:
         if client.get(keys.NIGHT_OWNER):
             raise NightRunning(f"A night of this installation is running. Wait until it has ended. {_AGAIN}")
+        client.incrby(keys.NIGHT_RUN, 0)  # so the day host knows before the first one that nights are made elsewhere
     typer.echo("✓ Redis: answers")
     with tempfile.TemporaryDirectory(prefix="hmem-trial-") as stage:
         (Path(stage) / MANIFEST).write_bytes(b'{"trial": true}\n')

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dispatcher.cli.copies.imports import handing_over
 from shared.errors import InvalidInput
 from shared.wire.handed_over import PIECE_BYTES, HandedImport, ImportHandOver
 from tests.nightly.imports.exports.builders import NOON, gpt_conversation, gpt_node, written, zipped
@@ -57,7 +58,9 @@ def test_an_import_waits_for_the_night_of_the_other_host_which_reports_it(day_ho
     assert "compared with what is known on this host" in shown
     assert world.redis.keys(f"{KEY}*") == [], "it asks first"
     done = day(world, "import", str(path), "--yes").stdout
-    assert "2 turns found. The archive is on another host: the next night there imports what is new." in done
+    assert (
+        "2 turns found. The archive is on another host, or another user's: its next night imports what is new." in done
+    )
     assert not (world.root / "no-archive-here").exists(), "no archive is begun here"
     assert "; waits for the next night, since " in day(world, "import", "--list").stdout
     (waiting,) = listed(world)
@@ -65,16 +68,32 @@ def test_an_import_waits_for_the_night_of_the_other_host_which_reports_it(day_ho
 
     world.command("hmem-night", "run", **day_host.settings())
     assert "A heron." in day(world, "search", CHAT, "heron").stdout
-    assert ": 2 new\n" in day(world, "import", "--list").stdout
+    assert ": 2 new (to be undone only where the archive is)\n" in day(world, "import", "--list").stdout
     assert world.redis.keys(f"{KEY}:*") == [], "its content is deleted"
     assert not [*world.night_dir.rglob("handed")]
     refused = day(world, "import", "--undo", waiting["import"], "--yes", check=False)
-    assert "is in an archive on another host" in refused.stderr
+    assert "into an archive on another host, or of another user, so it cannot be undone here" in refused.stderr
     again = day(world, "import", str(path), "--dry-run").stdout
     assert "2 turns found: 0 would be new; 2 known." in again
     day(world, "import", str(path), "--yes")
     world.command("hmem-night", "run", **day_host.settings())
     assert ": 2 known\n" in day(world, "import", "--list").stdout
+
+
+def test_before_the_first_release_it_waits_for_the_host_that_has_joined(light: World) -> None:
+    """`hmem-night join` has begun to count nights (nightly/cli/join.py); before that, nights are made here."""
+    path, folder = str(export(light, "what stands at the pond?", "A heron.")), light.night_dir
+    settings = light.settings()
+    assert handing_over(settings) == []
+    light.redis.incrby("hcli:mem:night:run", 0)
+    assert handing_over(settings) == ["--hand-over"]
+    done = light.command("hmem", "import", path, "--yes", ALLOWED_CHATS=CHAT).stdout
+    assert "its next night imports what is new" in done
+    assert not folder.exists(), "no archive is begun here"
+    assert light.redis.hlen(KEY) == 1
+    light.night()
+    assert ": 2 new" in day(light, "import", "--list").stdout
+    assert handing_over(settings) == [], "now the archive is here"
 
 
 def test_it_is_taken_back_until_a_night_has_it(light: World) -> None:

@@ -69,7 +69,7 @@ class NightPart:
                 return applied and not outdated(memory) and not self._on_servers(release)
         except HmemError:
             return False
-        return not (self.archive_here or release_runs(memory) or self.client.exists(keys.NIGHT_RUN))
+        return not (self.archive_here or release_runs(memory) or self.client.get(keys.NIGHT_RUN) not in (None, b"0"))
 
     def _on_servers(self, release: Path) -> bool:
         """Whether a vector server still has an index of a removed release."""

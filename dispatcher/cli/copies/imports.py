@@ -83,12 +83,15 @@ def import_(
 
 
 def handing_over(settings: Settings) -> list[str]:
-    """The option of the night's command where no night can run, as a list. Where a release is served without an archive, another host makes them."""
+    """The option of the night's command where no night can run, as a list. Where there is a release, or a count of nights, and no archive, another
+    host makes them."""
     from dispatcher.releases.night_command import archive_is_here, night_is_here
     from shared.release.manifest import current_release
 
-    here = archive_is_here(settings) or current_release(settings.hmem_memory_dir) is None
-    return [] if here and night_is_here(settings) else ["--hand-over"]
+    with closing(connect(settings)) as client:  # `hmem-night join` begins to count before the first night
+        nights = current_release(settings.hmem_memory_dir) is not None or client.exists(keys.NIGHT_RUN)
+    here = night_is_here(settings) and (archive_is_here(settings) or not nights)
+    return [] if here else ["--hand-over"]
 
 
 def _bring_in(settings: Settings, arguments: list[str], *, dry_run: bool, yes: bool, json: bool) -> None:
@@ -128,10 +131,7 @@ def _previewed(settings: Settings, arguments: list[str], *, json: bool) -> tuple
             arguments = [*arguments, f"--{missing[1]}={typer.prompt(f'--{missing[1]}')}"]
     report = orjson.loads(printed)
     new = bool(report["new"])
-    if json:
-        typer.echo(printed, nl=False)
-        return arguments, new
-    typer.echo(preview_text(settings, report))
+    typer.echo(printed if json else preview_text(settings, report), nl=not json)
     return arguments, new
 
 
@@ -218,6 +218,7 @@ def state_of(one: dict[str, Any], zone: ZoneInfo) -> str:
     if one["waiting"]:
         return f"; waits for the next night, since {zoned_text(one['at'], zone)}"
     counts = ", ".join(f"{count} {name}" for name, count in one["outcome"].items()) or "nothing"
+    counts += " (to be undone only where the archive is)" if one["outcome"].get("new") else ""
     became = "it was damaged on its way and left out; import it again" if one["damaged"] else counts
     return f"; the night of {zoned_text(one['done_at'], zone)}: {became}"
 
@@ -234,7 +235,8 @@ def _undo(settings: Settings, name: str, *, yes: bool, json: bool) -> None:
         raise InvalidInput(f"There is no import {name}. hmem import --list shows all.")
     if "waiting" in known[0]:
         raise InvalidInput(
-            f"The import {name} is in an archive on another host, or of another user. Only where that is can it be taken out again."
+            f"A night has taken the import {name} into an archive on another host, or of another user, so it cannot be undone here. As another "
+            f"user's: run hmem import --undo {name} as root. On another host: hmem forget can erase its chat, single turns, or what --matching finds."
         )
     if all(one["undone"] for one in known):
         raise InvalidInput(f"The import {name} is undone already. hmem forget --resume finishes it, or the next night.")
@@ -248,9 +250,7 @@ def _taken_back(settings: Settings, name: str) -> bool:
     """Remove an import that waits for the nights of another host; False if there is none."""
     with closing(connect(settings)) as client:
         handed = ImportHandOver(client)
-        for one in handed.waiting():
-            if one.name != name:
-                continue
+        for one in (one for one in handed.waiting() if one.name == name):
             if one.taken or client.exists(keys.NIGHT_OWNER):
                 raise InvalidInput(
                     "A night has begun to take it. When one has ended well, hmem import --list shows what became of it."

@@ -293,13 +293,15 @@ class Messenger:
         except RecordRefused as error:
             return ReadCandidate(done, unreadable=str(error), place=place)
 
-    def refuse_unknown_person(self, path: Path) -> None:
-        """Once all was read: InvalidInput if nobody in it is the one that --as names."""
+    def people(self, path: Path, done: int) -> Iterator[ReadCandidate]:
+        """Once all was read: who is in it, unless --as names the person of a private chat; InvalidInput if it names nobody in it."""
+        some = ", ".join(printable(shorten(one, 40)) for one in self._senders.values())
         if self.person and plain(self.person) not in self._senders and 0 < len(self._senders) < _MOST_SENDERS:
-            some = ", ".join(printable(shorten(one, 40)) for one in self._senders.values())
             raise InvalidInput(
                 f"Nobody in {path} is called {printable(self.person)}: there are {some}. Name one with --as NAME."
             )
+        if some and not self.person and not is_group(self.wanted.chat or ""):
+            yield ReadCandidate(done, note=f"people in it: {some} (--as NAME says which of them is you)")
 
 
 def title_of(value: object) -> str:

@@ -192,7 +192,7 @@ def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
         members = _chosen(export)
         chat = _wanted_chat(export, members, source.zone, source.option("only"))
         yield from export.each(members, messages)
-    messenger.refuse_unknown_person(path)
+        yield from messenger.people(path, export.size)
 
 
 def _chosen(export: Export) -> list[Member]:

@@ -1,8 +1,10 @@
 """`result.json` of Telegram Desktop (Export chat history, or Export Telegram data): one chat, or an account with all of them.
 
 Desktop writes other ids than the Bot API: a private chat has the id of the other party (for us the bot), where the bot uses the person's; a
-group has a bare id, where the bot uses -<id>, and -100<id> for a supergroup. A turn's id is made of chat and message id. An answer belongs to
-the message that it replies to, else to the one right before it.
+group has a bare id, where the bot uses -<id>, and -100<id> for a supergroup. A turn's id is made of chat and message id: of ours, and of the file's,
+since several may be brought into one of ours. An answer belongs to the message that it replies to, else to the one right before it.
+
+A chat of people, without the bot, is a conversation elsewhere, as WhatsApp's are: everybody in it has a name.
 
 The file is read twice, message by message (telegram_file.py): first for the chats and who wrote in them, by which the bot is found, then for the
 messages. A reply may be to any message before it, so what a reply shows of one is kept in a temporary database.
@@ -13,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import repeat
 from pathlib import Path
@@ -33,6 +35,8 @@ from shared.turns.message_origin import Origin
 from shared.turns.records import RecordRefused, Turn, dumps, loads_object, timestamp_of
 
 SOURCE = "telegram"
+#: The source of turns in which the bot had no part, and the --bot that says so.
+_OF_PEOPLE, _NOBODY = "telegram-people", "-"
 
 _PRIVATE = ("personal_chat", "bot_chat")
 #: The number from which the Bot API subtracts a group's bare id.
@@ -54,15 +58,13 @@ _SCHEMA = "CREATE TABLE messages (number TEXT PRIMARY KEY, quote BLOB NOT NULL, 
 
 @dataclass(frozen=True)
 class BotAccount:
-    """Which sender is the bot: by id, or by displayed name."""
+    """Which sender is the bot: by id, or by displayed name; nobody without either."""
 
     id: str | None = None
     name: str | None = None
 
     def sent(self, message: dict[str, Any]) -> bool:
-        if self.id is not None:
-            return sender_of(message) == self.id
-        return plain(message.get("from")) == self.name
+        return plain(message.get("from")) == self.name if self.id is None else sender_of(message) == self.id
 
 
 class EarlierMessages:
@@ -108,6 +110,7 @@ class Talk:
     zone: ZoneInfo
     unit: int
     earlier: EarlierMessages
+    exported_id: object = None
     private: bool = False
     last: int | None = None
 
@@ -127,7 +130,8 @@ class Talk:
         if from_bot and _NOTICE.match(content):
             return "a notice of the bot"
         name = message.get("from")
-        task_id = made_up_id("tg", self.chat_id, self._answered(message, number) if from_bot else number)
+        own = self._answered(message, number) if from_bot else number
+        task_id = made_up_id("tg", self.chat_id, self.exported_id, own)
         self.last = None if from_bot else number
         if not from_bot:
             self.earlier.ask(number)
@@ -206,13 +210,17 @@ def _file(place: str, member: Member, done: Callable[[int], int], unit: int, sou
     file = TelegramFile(member)
     account = file.account(plain(bot) if bot is not None else None)
     found = _find_bot(place, account, bot, token)
+    if account.single and found == BotAccount() and wanted.chat is None:
+        if len(chats := source.settings.allowed) != 1:
+            raise InvalidInput(f"{place} is a chat of people. Name the bot's chat that it belongs to with --chat=ID.")
+        wanted = replace(wanted, chat=str(*chats))
     total, number = sum(chat.messages for chat in account.chats) or 1, 0
     with closing(file), closing(EarlierMessages()) as earlier:
         for chat in account.chats:
             chat_id = _chat_id(place, account, chat, found, wanted)
             earlier.clear()
-            private = chat.about.get("type") in _PRIVATE
-            talk = Talk(chat_id, found, username, source.zone, unit, earlier, private) if chat_id else None
+            about = chat.about.get("id"), chat.about.get("type") in _PRIVATE
+            talk = Talk(chat_id, found, username, source.zone, unit, earlier, *about) if chat_id else None
             for message in _messages(place, file, chat) if talk else repeat(None, chat.messages):
                 number += 1
                 read = done(member.size * number // total)
@@ -243,11 +251,13 @@ def _read(talk: Talk, message: object, wanted: Wanted, done: int, place: str) ->
         return ReadCandidate(done, unreadable=str(error), place=place)
     if isinstance(turn, str):
         return ReadCandidate(done, left_out=turn)
-    return read_turn(wanted, done, place, SOURCE, talk.unit, turn)
+    return read_turn(wanted, done, place, SOURCE if talk.bot != BotAccount() else _OF_PEOPLE, talk.unit, turn)
 
 
 def _find_bot(place: str, account: Account, bot: str | None, token: str | None) -> BotAccount:
     """The bot's account; InvalidInput if it is unknown. A token of a bot that is not in the file is ignored."""
+    if bot == _NOBODY:
+        return BotAccount()
     if bot is not None:
         named = _named(account, bot)
         if named is None:
@@ -260,9 +270,9 @@ def _find_bot(place: str, account: Account, bot: str | None, token: str | None) 
         return BotAccount(token)
     only = account.chats[0].about if account.single else {}
     if only.get("type") in _PRIVATE and isinstance(only.get("id"), int):
-        return BotAccount(str(only["id"]))
+        return BotAccount(str(only["id"])) if only["type"] == "bot_chat" else BotAccount()
     raise InvalidInput(
-        f"It is not known which sender in {place} is the bot. Give --bot its name as Telegram shows it, or its user id, or set TELEGRAM_BOT_TOKEN."
+        f"It is not known which sender in {place} is the bot. Give --bot its name as Telegram shows it, or its user id, or - if it is nobody there."
     )
 
 

@@ -147,7 +147,7 @@ def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
 
     with opened_export(path, source.zone) as export:
         yield from export.each([_chat_of(export)], chat)
-    messenger.refuse_unknown_person(path)
+        yield from messenger.people(path, export.size)
 
 
 def _chat_of(export: Export) -> Member:

@@ -89,6 +89,7 @@ def test_a_night_on_a_second_host_joined_from_nothing(homes: TwoHomes, tmp_path:
         assert said in joined.stdout
     assert not list((world.memory_dir / "incoming").iterdir()), "the trial was thrown away"
     assert not list((world.memory_dir / "releases").iterdir())
+    assert world.redis.get("hcli:mem:night:run") == b"0", "the day host knows that nights are made elsewhere"
     settings = homes.night / ".config/hmem/hmem.toml"
     assert settings.stat().st_mode & 0o777 == 0o600
     assert 'CHAT_TIMEZONE = "Europe/Berlin"' in settings.read_text()

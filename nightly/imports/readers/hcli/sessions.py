@@ -81,10 +81,8 @@ def split(content: bytes) -> tuple[list[bytes], list[Block]]:
         head = _HEAD.match(lines[start])
         assert head  # noqa: S101 - it is one of `heads`
         done += sum(len(line) + 1 for line in lines[start:end])
-        content_lines = _content(lines[start + 1 : end])
-        blocks.append(
-            Block(start + 1, head[1].decode("ascii"), head[2].decode("utf-8", "replace"), content_lines, done)
-        )
+        about = start + 1, head[1].decode("ascii"), head[2].decode("utf-8", "replace")
+        blocks.append(Block(*about, _content(lines[start + 1 : end]), done))
     return lines[: heads[0]], blocks
 
 
@@ -120,19 +118,17 @@ def _chat_of(preamble: list[bytes]) -> str | None:
 def _turns(path: Path, unit: int, wanted: Wanted, chat_id: str, blocks: list[Block]) -> Iterator[ReadCandidate]:
     ids, asked = MadeUpIds("chunk"), None
     for block in blocks:
-        place = f"{path}:{block.line}"
+        place, before, asked = f"{path}:{block.line}", asked, None
         try:
             turn = _turn(chat_id, block, ids)
         except RecordRefused as error:
-            asked = None
             yield ReadCandidate(block.done, unreadable=str(error), place=place)
             continue
         if turn is None:
-            asked = None
             yield ReadCandidate(block.done, left_out="without text")
             continue
-        if turn.role == "asst" and asked:
-            turn = Turn(asked, "asst", chat_id, turn.content, turn.timestamp)
+        if turn.role == "asst" and before:
+            turn = Turn(before, "asst", chat_id, turn.content, turn.timestamp)
         asked = turn.task_id if turn.role == "user" else None
         yield read_turn(wanted, block.done, place, SOURCE, unit, turn)
 

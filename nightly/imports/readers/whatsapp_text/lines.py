@@ -126,15 +126,8 @@ def _clock(written: str, half: Half | None) -> tuple[int, int, int] | None:
 # ── The words around a time of day.
 
 
-class Half(Enum):
-    MORNING = "morning"
-    NOON = "noon"
-    AFTERNOON = "afternoon"
-    EVENING = "evening"
-    NIGHT = "night"
-
-
-_HALVES = {word: Half(half) for half, words in WORDS["halves"].items() for word in words}
+Half = Enum("Half", "MORNING NOON AFTERNOON EVENING NIGHT")
+_HALVES = {word: Half[half.upper()] for half, words in WORDS["halves"].items() for word in words}
 #: Signs of abbreviation and blanks, which are written or not.
 _SIGNS = dict.fromkeys(map(ord, " .,،'’\"״\u05f4\u05f3\u200c"))
 

@@ -155,8 +155,11 @@ def test_the_bot_of_a_chat_is_the_assistant(tmp_path: Path) -> None:
 
 def test_who_is_the_person_of_the_chat_has_no_name_there(tmp_path: Path) -> None:
     path = written(tmp_path / "_chat.txt", "31/12/2023, 23:59 - Ann: hello\n31/12/2023, 23:59 - Bob: hi\n")
-    mine = turns(read("whatsapp", path, as_="ann"))
+    reads = read("whatsapp", path, as_="ann")
+    mine, who = turns(reads), "people in it: Ann, Bob (--as NAME says which of them is you)"
     assert [turn.name for turn in mine] == [None, "Bob"]
+    assert who not in [one.note for one in reads]
+    assert who in [one.note for one in read("whatsapp", path)]
     with pytest.raises(InvalidInput, match="is called Eve: there are Ann, Bob"):
         read("whatsapp", path, as_="Eve")
     assert [turn.turn_id for turn in mine] == [turn.turn_id for turn in turns(read("whatsapp", path))]

@@ -116,7 +116,7 @@ def test_marks_in_a_language_of_no_table_are_known_by_their_form_and_reported(tm
     ]
     assert [turn.content for turn in turns(reads)] == words
     assert left(reads) == ["media"] * 3
-    notes = [(one.note or "").partition("_chat.txt: ")[2] for one in reads if one.note][1:]
+    notes = [(one.note or "").partition("_chat.txt: ")[2] for one in reads if one.note][1:-1]
     assert notes == [
         "'ujumbe huu umehaririwa' (2 ×), 'faili imeachwa' (2 ×), 'archivo adjuntado' (1 ×) is read as WhatsApp's own mark of media, a file or an "
         "edit, by where it stands",
