@@ -83,7 +83,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 @pytest.fixture
 def redis(redis_url: str) -> Iterator[Redis]:
     """An empty Redis. Values are bytes."""
-    client: Redis = Redis.from_url(redis_url)
+    client: Redis = Redis.from_url(redis_url, socket_timeout=60)  # the machine may be busy
     client.flushall()
     yield client
     client.close()

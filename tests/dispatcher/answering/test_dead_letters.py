@@ -45,8 +45,9 @@ def listed(world: World) -> list[dict[str, Any]]:
 
 
 def raw_letter(world: World, content: bytes, reason: str = "message is empty") -> str:
-    world.redis.rpush(keys.DEAD, dead_letter(content, reason))
-    return DeadLetter.parse(dead_letter(content, reason)).name
+    letter = dead_letter(content, reason)  # with the time
+    world.redis.rpush(keys.DEAD, letter)
+    return DeadLetter.parse(letter).name
 
 
 # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
