@@ -8,9 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from dispatcher.memory.day.context import DayContext, PromptRequest
-from dispatcher.prompt.budget import PromptInput, compose, hits_for
+from dispatcher.prompt.budget import PromptInput, compose, hits_for, is_verbatim, without_sentences
 from dispatcher.prompt.context import MISSED, Context
-from dispatcher.prompt.summary_part import is_verbatim, without_sentences
 from shared.config.settings import Settings
 from shared.errors import HmemError
 from shared.ranking.injection import WEAK, Decision, decide

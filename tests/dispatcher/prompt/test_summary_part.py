@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dispatcher.prompt.summary_part import cut_summary, is_verbatim, without_sentences
+from dispatcher.prompt.budget import cut_summary, is_verbatim, without_sentences
 from nightly.steps.summarise import _extract
 from shared.ranking.extractive_summary import AS_SAID, summarise
 from shared.turns.chunking import chunks_of

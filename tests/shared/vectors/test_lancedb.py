@@ -15,8 +15,7 @@ from shared.errors import ReleaseRefused, StorageError
 from shared.release.manifest import verify
 from shared.vectors import searching
 from shared.vectors.base import Corpus
-from shared.vectors.lancedb.index import LanceBuilder
-from shared.vectors.lancedb.tables import CHATS, LanceIndex, chat_key, connect, data_files, table_dir
+from shared.vectors.lancedb.index import CHATS, LanceBuilder, LanceIndex, chat_key, connect, data_files, table_dir
 from tests.support.night.index_world import (
     DIMENSIONS,
     MadeUp,
