@@ -23,11 +23,11 @@ BUDGETS = {
     "dispatcher/health": 1335,
     "dispatcher/installation": 1650,
     "dispatcher/memory": 4605,
-    "dispatcher/prompt": 850,
+    "dispatcher/prompt": 845,
     "dispatcher/queue": 1125,
     "dispatcher/releases": 440,
     "nightly": 360,
-    "nightly/archive": 1870,
+    "nightly/archive": 1860,
     "nightly/backfill": 430,
     "nightly/cli": 815,
     "nightly/imports": 3485,
@@ -46,7 +46,7 @@ BUDGETS = {
     "shared/system": 1270,
     "shared/text": 780,
     "shared/turns": 1190,
-    "shared/vectors": 1735,
+    "shared/vectors": 1715,
     "shared/wire": 695,
     "tests": 43515,
 }
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_265
+    assert product <= 48_230
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:
