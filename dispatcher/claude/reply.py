@@ -123,7 +123,7 @@ COMPLAINTS = (
     Complaint(  # decided by a sentence in the prompt, which may be a recalled one that names another program
         _ANY,
         r"[Tt]hird-party (apps|harness)|plan limits|Agent SDK credit|extra usage is required",
-        later("my account does not pay for this request, and my owner has to look at it"),
+        later("my account cannot pay for this request, and my owner has to look at it"),
         Follows.WITHOUT_MEMORY,
         TELL_OWNER,
     ),

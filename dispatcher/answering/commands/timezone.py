@@ -12,9 +12,9 @@ from shared.text.translations import later, tr
 from shared.turns.records import Task
 
 ZONE_USAGE = later(
-    "Write it like this: /timezone Europe/Berlin. /timezone default takes the setting of my owner again."
+    "Write it like this: /timezone Europe/Berlin. /timezone default goes back to my owner's setting."
 )
-KEPT_ZONE = later("Reminders that are set already keep the zone in which they were set.")
+KEPT_ZONE = later("Existing reminders keep their time zone.")
 
 
 class TimeZoneCommand:
@@ -43,5 +43,5 @@ class TimeZoneCommand:
         from dispatcher.memory.dates.wall_clock import exact_text
 
         zone = await asyncio.to_thread(self._zones.of, task.chat_id)
-        text = tr("Times in this chat are those of {zone}: it is {now}.")
+        text = tr("This chat uses the time zone {zone}; it is now {now}.")
         return text.format(zone=zone.key, now=exact_text(now, zone))

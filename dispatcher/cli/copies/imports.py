@@ -208,7 +208,7 @@ def _list(settings: Settings, *, json: bool) -> None:
         what = f"{one['source']}: {one['turns']} turns into chat {one['chat_id']}, from {files}{state}"
         typer.echo(f"{one['import']}  {at}  {what}")
     if not found:
-        typer.echo("Nothing was imported so far.", err=True)
+        typer.echo("Nothing has been imported yet.", err=True)
 
 
 def state_of(one: dict[str, Any], zone: ZoneInfo) -> str:

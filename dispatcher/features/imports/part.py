@@ -46,13 +46,13 @@ log = structlog.get_logger()
 
 USAGE = later(
     "Send a file (ChatGPT's, Claude's, WhatsApp's or Signal's export, another program's memory) with the caption /import, and I show "
-    "what would come in. Where I must know more, add it: /import bot: My Bot; as: Anna; only: Family; dates: dmy"
+    "what would come in. If I need to know more, add it: /import bot: My Bot; as: Anna; only: Family; dates: dmy"
 )
 ONLY_OWNERS = later("Only an owner may import into my memory.")
 NOT_THERE = later("The file is no longer there. Please send it again.")
 NOTHING_NEW = later("Nothing in it is new to me.")
-BEGUN = later("I am importing it, and say when it is done.")
-UNDOING = later("I am taking it out, and say when it is done.")
+BEGUN = later("I am importing it and will tell you when it is done.")
+UNDOING = later("I am removing it and will tell you when it is done.")
 DROPPED = later("I have removed the file.")
 #: Of a preview, and of what a command printed at its end.
 SHOWN_CHARACTERS = 3_000

@@ -47,7 +47,7 @@ MOST_BYTES = 10_000_000
 LOOKED_AT = 1_000
 
 TOO_LARGE = later("{name} is not sent: it is larger than what is left of the {most:g} MB that an answer may have.")
-TOO_MANY = later("More files were made than the {most} that an answer may have; the others are not sent.")
+TOO_MANY = later("An answer can have at most {most} files; the others were not sent.")
 NOT_PLAIN = later("{name} is not sent: it is not a regular file.")
 EMPTY = later("{name} is not sent: it is empty.")
 NOT_STORED = later("{name} is not sent: there is no room for it at the moment.")

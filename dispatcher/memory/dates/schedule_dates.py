@@ -29,7 +29,7 @@ NO_DATE = later('I do not understand the date "{text}".')
 NO_TEXT = later("The text is missing. Write it like this: /remind tomorrow 9:00 buy bread.")
 NO_QUESTION = later("The question is missing. Write it like this: /every monday 8:00 What is new in astronomy?")
 NO_TIME = later('"{text}" is not a time of day. Write it like 9:00 or 21:30.')
-OVER = later('"{text}" is over today ({day}). Name a time of day, or another day.')
+OVER = later('"{text}" has already passed today ({day}). Name a time of day, or another day.')
 PAST = later('"{text}" is in the past ({day}). Name a time in the future, for example: tomorrow 9:00, in 20 minutes.')
 #: The longest text of which the beginning and the end are read. Characters.
 _READ = 2_000

@@ -30,14 +30,14 @@ def test_a_file_is_previewed_brought_in_and_taken_out(redis_url: str, tmp_path: 
         shown = talk.send(None, caption="/import", **document)
         assert "2 turns found: 2 would be new" in shown
         assert "user: what stands at the pond?" in shown
-        press(talk, "Import it", "I am importing it, and say when it is done.")
+        press(talk, "Import it", "I am importing it and will tell you when it is done.")
         wait_for(lambda: any("2 turns found: 2 new" in text for text in talk.stage.api.texts(CHAT)), "the outcome", 120)
         assert not any((talk.stage.world.root / "state" / "web-uploads").iterdir())
         assert "A heron." in talk.search("heron")
         listed = talk.send("/import")
         assert "chatgpt, 2, conversations.json" in listed
         name = listed.split("chatgpt")[0].rpartition("\n")[2].strip(": ")
-        press(talk, f"Undo {name}", "I am taking it out, and say when it is done.")
+        press(talk, f"Undo {name}", "I am removing it and will tell you when it is done.")
         wait_for(lambda: any("Undoing an import" in text for text in talk.stage.api.texts(CHAT)), "the outcome", 120)
         assert "A heron." not in talk.search("heron")
         assert talk.model.requests == [], "Claude was asked nothing"

@@ -50,14 +50,14 @@ REFUSALS = {
         "Please send what I can read: text, source code, CSV, JSON, PDF, Word, Excel, PowerPoint, OpenDocument, e-books, RTF and web pages."
     ),
     "locked": later("This file is protected by a password, so I cannot read it. Please send it without the password."),
-    "old": later("This is an office file of the old binary form, which I cannot read. "
+    "old": later("This is an Office file in the old format (.doc, .xls, .ppt), which I cannot read. "
         "Please save it as .docx, .xlsx or .pptx (or as PDF) and send that."),
     "damaged": later("This file is damaged or not complete, so I cannot read it. Please send it again, or as PDF or text."),
     "empty": later("I found no words in this file, so there is nothing that I could read. If it shows pictures, please send it as PDF."),
     "bomb": later("This file unpacks to far more than a document should, so I did not read it. Please send it as PDF or text."),
     "time": later("This file takes too long to read, so I stopped. Please send a smaller part of it, or send it as text."),
     "memory": later("This file needs too much memory to be read, so I stopped. Please send a smaller part of it, or send it as text."),
-    "pages": later("This PDF has more than {pages} pages, and I read no more than that. Please send the part that matters."),
+    "pages": later("This PDF has more than {pages} pages, which is my limit. Please send the part that matters."),
     "bytes": later("This file is too large for me to read: the limit for documents is {most} MB. Please send a smaller part of it."),
     "package": later("I cannot read files of this type here yet: my owner has to install the packages for that on my server ({how}). "
     "Until then, please send it as text."),

@@ -118,7 +118,7 @@ def test_a_death_after_sending_sends_nothing_twice(talk: Talk) -> None:
 
 def test_the_time_zone_of_a_chat_is_in_the_header_and_in_reminders(talk: Talk) -> None:
     dispatcher = talk.world.start_dispatcher()
-    assert talk.say("/timezone").startswith("Times in this chat are those of UTC: ")
+    assert talk.say("/timezone").startswith("This chat uses the time zone UTC; it is now ")
     assert "those of Asia/Kathmandu" in talk.say("/timezone Asia/Kathmandu")
     assert "(Asia/Kathmandu)" in talk.asked("hello", "hi").message
     assert talk.say("/remind tomorrow 9:00 tea").endswith(", 09:00 (Asia/Kathmandu)")

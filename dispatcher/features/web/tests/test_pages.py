@@ -254,7 +254,7 @@ def test_old_history_is_uploaded_tried_and_imported(site: Site, talked: World) -
     assert name_of_import
     finished(visitor, visitor.post("/import/undo", **{"import": name_of_import[1], "sure": "1"}))
     assert "An old story." not in visitor.get("/chat/talk", chat="9912", date="2020-09-13")
-    assert "Nothing was imported so far." in visitor.get("/import", list="1")
+    assert "Nothing has been imported yet." in visitor.get("/import", list="1")
     assert "no longer there" in visitor.post("/import/plan", 400, source="jsonl", file="../../etc/passwd")
     assert "what kind of file" in visitor.post("/import/plan", 400, source="exe", file=name)
 

@@ -73,7 +73,7 @@ def test_after_leaving_the_back_button_shows_no_chat(owner: Watched, site: PageW
     page = owner.open(of_chat("/chat/talk"))
     expect(page.locator("main")).to_contain_text("boiler")
     page.get_by_role("button", name="Log out").click()
-    page.get_by_text("You have left").wait_for()
+    page.get_by_text("You are signed out").wait_for()
     page.go_back()
     expect(page.locator("main")).to_contain_text("This page is private")
     expect(page.locator("body")).not_to_contain_text("boiler")

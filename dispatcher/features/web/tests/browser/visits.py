@@ -59,7 +59,7 @@ def _job(watched: Watched) -> None:
 
 def _left(watched: Watched) -> None:
     watched.open("/chats").get_by_role("button", name="Log out").click()
-    watched.page.get_by_text("You have left").wait_for()
+    watched.page.get_by_text("You are signed out").wait_for()
 
 
 VISITS: dict[str, Callable[[Watched], object]] = {
