@@ -17,10 +17,11 @@ import shutil
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from datetime import time as time_of_day
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import redis
 from rich.console import Console
@@ -37,6 +38,8 @@ from shared.turns.records import RecordRefused
 WIDTH = 120
 #: Exchanges of the talk that are shown.
 SHOWN_EXCHANGES = 4
+#: Questions at once: each starts a program of its own, which opens the model.
+AT_ONCE = 2
 
 CLAUDE_MISSING = (
     "--live requires the Claude CLI, but there is no `claude` on PATH. "
@@ -66,7 +69,7 @@ class Demo:
     def play(self) -> tuple[int, int]:
         """(questions whose answer was remembered, questions)."""
         self._say(
-            "A real Redis, bot memory and night in a temporary directory. The talk is a sample, Claude's part is played."
+            "A real Redis, memory and night, in a temporary directory. The talk is a sample, and a stand-in plays Claude."
         )
         self._host.start_redis()
         self._host.start_dispatcher(STAND_IN)
@@ -135,21 +138,25 @@ class Demo:
             self._host.stop_dispatcher()
             self._host.start_dispatcher(self._claude, own_home=True)
             self._host.wait_until_served()
-        return sum([self._question(question) for question in self._questions])
+            return sum(self._question(question, self._context(question)) for question in self._questions)
+        with ThreadPoolExecutor(AT_ONCE) as asking:
+            return sum(map(self._question, self._questions, asking.map(self._context, self._questions)))
 
-    def _question(self, question: Message) -> bool:
-        """Whether what answers it is in what the model is given."""
+    def _context(self, question: Message) -> dict[str, Any]:
+        """What the model is given with it, as `hmem context` says."""
         self._host.end_session(question.chat_id)
-        context = json.loads(
-            self._host.command("hmem", "context", "--json", "--", str(question.chat_id), question.message)
-        )
+        said = self._host.command("hmem", "context", "--json", "--", str(question.chat_id), question.message)
+        return cast(dict[str, Any], json.loads(said))
+
+    def _question(self, question: Message, context: dict[str, Any]) -> bool:
+        """Whether what answers it is in what the model is given."""
         self._line(f"{question.name}: ", question.message, "bold cyan")
         hits = [hit for hit in context["hits"] if question.expects in hit["text"]] or context["hits"][:1]
         for hit in hits[:1]:
             at = datetime.fromtimestamp(hit["timestamp"], UTC)
             mark = "✓" if question.expects in hit["text"] else "✗"
             self._line(f"  {mark} {at:%a %H:%M} {hit['speaker']}: ", one_line(hit["text"]), evidence=question.expects)
-        rest = f"and {len(context['hits']) - 1} more lines and a summary of this chat: {context['tokens']} of {context['budget']} tokens"
+        rest = f"with {len(context['hits']) - 1} more lines and a summary of this chat: {context['tokens']:,} of at most {context['budget']:,} tokens"
         self._line("    ", rest, "dim")
         if self._claude:
             self._ask(question)

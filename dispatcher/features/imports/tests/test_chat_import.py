@@ -54,7 +54,7 @@ def sent(world: World, bot: Bot, caption: str, content: bytes, chat: object = CH
 def test_what_cannot_be_imported_is_said(light: World, bot: Bot) -> None:
     running = light.start_dispatcher(ALLOWED_CHATS=f"{CHAT}", CLAUDE_BIN=script(light, f"{SAY} fine"))
     assert "is not recognised by its content" in sent(light, bot, "/import", b"words")["output"]
-    assert "Where I must know more" in sent(light, bot, "/import all of it", b"words")["output"]
+    assert "If I need to know more" in sent(light, bot, "/import all of it", b"words")["output"]
     assert "Send a file" in bot.ask("/import", CHAT)
     assert "Only an owner may import" in sent(light, bot, "/import", EXPORT, 77)["output"]
     ((yes, no),) = sent(light, bot, "/import as: Ann", EXPORT)["buttons"]

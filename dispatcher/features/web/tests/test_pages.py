@@ -30,7 +30,7 @@ ODD = "a/b?c&<i>"
 def finished(visitor: Visitor, page: str) -> str:
     """The page of a job, once that has ended."""
     (job,) = set(re.findall(r'/jobs/([0-9a-f]{32})"', page))
-    wait_for(lambda: "It runs" not in visitor.get(f"/jobs/{job}"), "the job to end", seconds=300)
+    wait_for(lambda: "<strong>Running" not in visitor.get(f"/jobs/{job}"), "the job to end", seconds=300)
     return visitor.get(f"/jobs/{job}")
 
 
