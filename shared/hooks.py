@@ -5,8 +5,8 @@ same names, which are in the modules of SPECIFICATIONS. So is an embedder in `sh
 in the folders is loaded, and nothing else names it: without its folder, a feature is not there. Hooks return what they
 contribute; the core does the writing. Two more modules of a feature are found by their names:
 
-- `settings` has a subclass of `FeatureSettings`, whose fields are settings like all others; `Settings.of(…)` has their values; and perhaps
-  OWNER_SECRETS, the ones that only the owner's commands may read;
+- `settings` has a subclass of `FeatureSettings`, whose fields are settings like all others (`Touched`: the page shows it first);
+  `Settings.of(…)` has their values; and perhaps OWNER_SECRETS, the ones that only the owner's commands may read;
 - `keys` has KEYS (`shared.wire.key_table.Key`, each beginning with "hcli:mem:"), RIGHTS (user of Redis → `shared.wire.key_table.Right`), and perhaps
   CHAT_KEYS (patterns with `{chat_id}`, of keys that are forgotten with a whole chat) and CHAT_TABLES (what it is called in the archive →
   `shared.wire.key_table.TableOfChats`).

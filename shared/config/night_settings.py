@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, Field, field_validator
 
+from shared.config.feature_settings import NIGHT, Touched
 from shared.config.values import BlankIsUnset, CronExpression
 
 #: What a writer may be asked for.
@@ -31,7 +32,7 @@ def named(writer: Writer | None) -> str | None:
 class NightSettings(BaseModel):
     """A part of `Settings`."""
 
-    night_cron: CronExpression = Field(
+    night_cron: Annotated[CronExpression, Touched(NIGHT)] = Field(
         "0 3 * * *", description="when hmem-night schedule runs a night (cron, in CHAT_TIMEZONE)"
     )
     publish_target: str | None = Field(
@@ -55,33 +56,33 @@ class NightSettings(BaseModel):
         None,
         description="command to run after the night; the dispatcher needs none",
     )
-    archive_mirror: str | None = Field(
+    archive_mirror: Annotated[str | None, Touched(NIGHT, by_hand=True)] = Field(
         None,
         description="second copy of the archive, verified before anything is deleted: a path, or [user@]host:path",
     )
-    step_timeout: float = Field(
+    step_timeout: Annotated[float, Touched(NIGHT)] = Field(
         14_400.0,
         gt=0,
         description="time limit of one step of the night, in seconds",
     )
-    releases_kept: int = Field(
+    releases_kept: Annotated[int, Touched(NIGHT)] = Field(
         5,
         ge=2,
         description="newest releases to keep, beside those in use",
     )
-    writer: BlankIsUnset[str] = Field(
+    writer: Annotated[BlankIsUnset[str], Touched(NIGHT, by_hand=True)] = Field(
         None,
         description="the model that writes by night, such as ollama:llama3.1 or claude:haiku (docs/models.md); unset: none",
     )
-    writes: str = Field(
+    writes: Annotated[str, Touched(NIGHT)] = Field(
         "facts",
         description="what it writes, with commas: facts, sessions, summaries, notes",
     )
-    dream: Literal["apply", "propose"] = Field(
+    dream: Annotated[Literal["apply", "propose"], Touched(NIGHT)] = Field(
         "apply",
         description="its changes of facts: apply them (each can be undone), or propose them",
     )
-    writer_minutes: float = Field(
+    writer_minutes: Annotated[float, Touched(NIGHT, by_hand=True)] = Field(
         60.0, gt=0, description="minutes that each step of a night may ask it; the next night goes on"
     )
 

@@ -23,7 +23,18 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from shared.config import sources, tools
-from shared.config.feature_settings import CONFIG, FeatureSettings, Part, feature_settings
+from shared.config.feature_settings import (
+    BOT,
+    CONFIG,
+    FILES,
+    NIGHT,
+    RECALL,
+    SESSIONS,
+    FeatureSettings,
+    Part,
+    Touched,
+    feature_settings,
+)
 from shared.config.kinds import EmbedderKind, embedders, indexes, memory_backends
 from shared.config.night_settings import NightSettings
 from shared.config.tools import ChatTools
@@ -48,26 +59,26 @@ class Settings(NightSettings):
     model_config = CONFIG
     _parts: dict[type[FeatureSettings], FeatureSettings] = PrivateAttr(default_factory=dict)
 
-    stream: bool = Field(
+    stream: Annotated[bool, Touched(BOT)] = Field(
         True,
         description="show answers while they are written; false: only when complete",
     )
-    media_bytes: int = Field(
+    media_bytes: Annotated[int, Touched(FILES)] = Field(
         20_000_000,
         ge=1_000,
         le=256_000_000,
         description="largest file that the bot fetches, in bytes; Telegram's own server allows 20 MB",
     )
 
-    claude_allowed_tools: str | None = Field(
+    claude_allowed_tools: Annotated[str | None, Touched(FILES, by_hand=True)] = Field(
         None,
         description="tools that Claude may use without asking, as for --allowedTools; unset: none. Read is always denied",
     )
-    chat_tools: Annotated[str, accepted_by(tools.chat_tools)] = Field(
+    chat_tools: Annotated[str, accepted_by(tools.chat_tools), Touched(FILES, by_hand=True)] = Field(
         "",
         description="the same for single chats: 9912=WebFetch,Bash(git *); -1001234= (that chat: none)",
     )
-    approve_tools: Annotated[str, accepted_by(tools.approved_tools)] = Field(
+    approve_tools: Annotated[str, accepted_by(tools.approved_tools), Touched(FILES, by_hand=True)] = Field(
         "",
         description="tools that ask in the chat before each use, such as Bash,WebFetch",
     )
@@ -101,7 +112,7 @@ class Settings(NightSettings):
         description="its public key, for the night (from: hmem owner-key); unset: owner.pub in HMEM_NIGHT_DIR",
     )
 
-    memory_backend: str = Field(
+    memory_backend: Annotated[str, Touched(RECALL)] = Field(
         "auto",
         description="vector search: the name of an index, auto (the first of the release), none (keywords only) or summary (no search)",
     )
@@ -110,17 +121,17 @@ class Settings(NightSettings):
         pattern=r"^[a-z0-9][a-z0-9_-]{0,40}$",
         description="prefix of the indexes on a server, different for each installation there",
     )
-    memory_summary: bool = Field(
+    memory_summary: Annotated[bool, Touched(RECALL)] = Field(
         True,
         description="inject the chat's summary",
     )
-    memory_tokens: int = Field(
+    memory_tokens: Annotated[int, Touched(RECALL)] = Field(
         1500,
         ge=0,
         le=200_000,
         description="most tokens (of 4 characters) of injected memory; 0: none",
     )
-    memory_deadline_ms: int = Field(
+    memory_deadline_ms: Annotated[int, Touched(RECALL)] = Field(
         300,
         ge=1,
         description="time limit of the vector search, in milliseconds",
@@ -134,7 +145,7 @@ class Settings(NightSettings):
         None,
         description="its model (docs/models.md); unset: multilingual-e5-small (local), all-minilm (others)",
     )
-    night_indexes: str = Field(
+    night_indexes: Annotated[str, Touched(NIGHT)] = Field(
         "sqlite",
         description="vector indexes to build, with commas: sqlite, chroma, lancedb, qdrant, redis, or none",
     )
@@ -149,21 +160,23 @@ class Settings(NightSettings):
     )
     claude_env: str = Field("", description="more environment variables that the CLI may see, with commas")
 
-    session_mode: Literal["resume", "replay"] = Field(
+    session_mode: Annotated[Literal["resume", "replay"], Touched(SESSIONS)] = Field(
         "resume",
         description="resume: continue the Claude session; replay: start a new one each time, with recent turns as text",
     )
-    recall_placement: Literal["system", "message"] = Field(
+    recall_placement: Annotated[Literal["system", "message"], Touched(RECALL)] = Field(
         "system",
         description="where recalled lines go: into the system prompt, or before the message (keeps the prompt cache, sends more)",
     )
-    session_ttl: int = Field(14_400, ge=1, description="seconds that a Claude session lives after its last answer")
-    task_timeout: float = Field(
+    session_ttl: Annotated[int, Touched(SESSIONS)] = Field(
+        14_400, ge=1, description="seconds that a Claude session lives after its last answer"
+    )
+    task_timeout: Annotated[float, Touched(BOT)] = Field(
         600.0,
         gt=0,
         description="time limit of one answer, in seconds; with h-cli's bot: 280",
     )
-    max_concurrent_tasks: int = Field(
+    max_concurrent_tasks: Annotated[int, Touched(BOT)] = Field(
         3, ge=1, le=64, description="answers written at the same time; in one chat always one"
     )
 
@@ -173,25 +186,31 @@ class Settings(NightSettings):
         repr=False,
     )
     consolidation_interval: float = Field(30.0, gt=0, description="seconds between rounds of consolidation")
-    session_tokens: int = Field(
+    session_tokens: Annotated[int, Touched(SESSIONS)] = Field(
         50_000,
         ge=1,
         description="tokens (of 4 characters) after which a conversation is summarised and a new session begins",
     )
 
-    telegram_bot_token: BlankIsUnset[SecretStr] = Field(None, description="the token from @BotFather")
+    telegram_bot_token: Annotated[BlankIsUnset[SecretStr], Touched(BOT, by_hand=True)] = Field(
+        None, description="the token from @BotFather"
+    )
     telegram_api_url: HttpUrl = Field("https://api.telegram.org", description="the Bot API server")
-    allowed_chats: ChatIds = Field(
+    allowed_chats: Annotated[ChatIds, Touched(BOT, by_hand=True)] = Field(
         "", description="ids of the chats that the bot answers, with commas (groups are negative)"
     )
-    owners: UserIds = Field(
+    owners: Annotated[UserIds, Touched(BOT, by_hand=True)] = Field(
         "",
         description="ids of the users with an owner's rights, with commas; the same for bot and dispatcher",
     )
 
-    chat_timezone: TimeZone = Field("UTC", description="time zone of all times that users see or write")
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="lowest level that is logged")
-    log_json: bool = Field(False, description="log lines as JSON")
+    chat_timezone: Annotated[TimeZone, Touched(BOT)] = Field(
+        "UTC", description="time zone of all times that users see or write"
+    )
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], Touched(BOT)] = Field(
+        "info", description="lowest level that is logged"
+    )
+    log_json: Annotated[bool, Touched(BOT)] = Field(False, description="log lines as JSON")
 
     def of(self, part: type[Part]) -> Part:
         """The settings of a feature."""
@@ -306,18 +325,26 @@ def load_settings(**overrides: Any) -> Settings:
     return settings_from(sources.given_values(setting_names(), sources.settings_file()) | overrides)
 
 
-def settings_from(given: dict[str, Any]) -> Settings:
-    """Settings of these values (field → value). SettingsError as load_settings."""
+def problems_of(given: dict[str, Any]) -> str:
+    """What is wrong with these values, by the settings' own sentences; "" if nothing is."""
+    return _checked(given)[1]
+
+
+def _checked(given: dict[str, Any]) -> tuple[list[BaseModel], str]:
     made, errors = list[BaseModel](), list[Any]()
     for model in _models():
         try:
             made.append(model.model_validate(given))
         except ValidationError as error:
             errors += error.errors()
-    if errors:
-        problems = "; ".join(
-            f"{'.'.join(map(str, e['loc'])).upper()}: {e['msg'].removeprefix('Value error, ')}" for e in errors
-        )
+    said = (f"{'.'.join(map(str, e['loc'])).upper()}: {e['msg'].removeprefix('Value error, ')}" for e in errors)
+    return made, "; ".join(said)
+
+
+def settings_from(given: dict[str, Any]) -> Settings:
+    """Settings of these values (field → value). SettingsError as load_settings."""
+    made, problems = _checked(given)
+    if problems:
         raise SettingsError(
             f"A setting is invalid. {problems}. Change it in the environment, the credentials or the settings file."
         )

@@ -7,6 +7,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -109,13 +110,22 @@ def with_values(text: str, values: Mapping[str, str], path: Path) -> str:
             continue
         # A basic string: as in JSON, but for DEL, which TOML wants escaped.
         line = f"{name} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
-        text, replaced = re.subn(rf"(?m)^{name}[ \t]*=.*$", line.replace("\\", "\\\\"), text, count=1)
-        text += "" if replaced else f"{line}\n"
+        found = re.search(rf"(?m)^{name}[ \t]*=.*$", text)
+        text = f"{text[: found.start()]}{line}{_comment(found[0])}{text[found.end() :]}" if found else f"{text}{line}\n"
     try:
         tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path} could not be changed without breaking it ({error}). Change it by hand.") from error
     return text
+
+
+def _comment(line: str) -> str:
+    """What follows the value in its line."""
+    for end in (sign.start() for sign in re.finditer("#", line)):
+        with suppress(tomllib.TOMLDecodeError):  # a # within the value
+            tomllib.loads(line[:end])
+            return line[len(line[:end].rstrip()) :]
+    return ""
 
 
 def origins(names: Iterable[str]) -> dict[str, str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import date
 from datetime import time as clock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, field_validator
 
-from shared.config.feature_settings import FeatureSettings
+from shared.config.feature_settings import REPORTS, FeatureSettings, Touched
 from shared.config.values import BlankIsUnset, ChatIds, ClockTime, HttpUrl
 from shared.text.dates.calendar_days import instant
 
@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 
 
 class DigestSettings(FeatureSettings):
-    report_chat: ChatIds = Field("", description="id of your chat, for the morning report and the alarms")
-    report_at: ClockTime = Field("08:00", description="when report and digests are sent, in CHAT_TIMEZONE")
-    heartbeat_url: BlankIsUnset[HttpUrl] = Field(
+    report_chat: Annotated[ChatIds, Touched(REPORTS, by_hand=True)] = Field(
+        "", description="id of your chat, for the morning report and the alarms"
+    )
+    report_at: Annotated[ClockTime, Touched(REPORTS)] = Field(
+        "08:00", description="when report and digests are sent, in CHAT_TIMEZONE"
+    )
+    heartbeat_url: Annotated[BlankIsUnset[HttpUrl], Touched(REPORTS, by_hand=True)] = Field(
         None,
         description="called after each night, so that a service elsewhere notices silence (healthchecks.io, Uptime Kuma)",
         repr=False,

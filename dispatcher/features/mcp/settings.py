@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from shared.config.feature_settings import FeatureSettings
+from shared.config.feature_settings import RECALL, FeatureSettings, Touched
 
 
 class McpSettings(FeatureSettings):
-    memory_mcp: Literal["off", "read", "add"] = Field(
+    memory_mcp: Annotated[Literal["off", "read", "add"], Touched(RECALL)] = Field(
         "off",
         description="give Claude the chat's memory as MCP tools: to read, or also to add",
     )

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field, SecretStr
 
-from shared.config.feature_settings import FeatureSettings
+from shared.config.feature_settings import FILES, FeatureSettings, Touched
 from shared.config.values import BlankIsUnset, HttpUrl
 
 
 class MediaSettings(FeatureSettings):
-    keep_media: bool = Field(
+    keep_media: Annotated[bool, Touched(FILES)] = Field(
         False,
         description="keep the files that people send in the archive, until they are forgotten",
     )
 
-    transcribe_url: BlankIsUnset[HttpUrl] = Field(
+    transcribe_url: Annotated[BlankIsUnset[HttpUrl], Touched(FILES, by_hand=True)] = Field(
         None,
         description="a server with OpenAI's /v1/audio/transcriptions, such as http://127.0.0.1:8000",
         repr=False,
     )
     transcribe_key: BlankIsUnset[SecretStr] = Field(None, description="its API key, if it requires one")
-    transcribe_model: BlankIsUnset[str] = Field(
+    transcribe_model: Annotated[BlankIsUnset[str], Touched(FILES, by_hand=True)] = Field(
         None,
         pattern=r"^[A-Za-z0-9/][A-Za-z0-9._/-]{0,199}$",
         description="its model (unset: whisper-1); without TRANSCRIBE_URL one of faster-whisper, such as small",
     )
 
-    send_files: bool = Field(
+    send_files: Annotated[bool, Touched(FILES, by_hand=True)] = Field(
         False,
         description="send files that Claude makes in the chat's directory",
     )

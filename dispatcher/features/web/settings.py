@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field, SecretStr, field_validator
 
-from shared.config.feature_settings import FeatureSettings
+from shared.config.feature_settings import FeatureSettings, Touched
 from shared.config.values import BlankIsUnset, HttpUrl, IpAddress, listen_address
 
 DEFAULT_ADDRESS = "127.0.0.1:8765"
@@ -13,14 +15,16 @@ OWNER_SECRETS = ("WEB_PASSWORD",)
 
 
 class WebSettings(FeatureSettings):
-    web_origin: BlankIsUnset[HttpUrl] = Field(
+    web_origin: Annotated[BlankIsUnset[HttpUrl], Touched("This page", by_hand=True)] = Field(
         None, description="the page's address behind a TLS proxy, such as https://memory.example.org"
     )
-    web_proxy: IpAddress = Field("", description="IP address of that proxy; no other may then ask")
+    web_proxy: Annotated[IpAddress, Touched("This page", by_hand=True)] = Field(
+        "", description="IP address of that proxy; no other may then ask"
+    )
     web_password: BlankIsUnset[SecretStr] = Field(
         None, description="hash of the page's password, from `hmem web --password`"
     )
-    web_service: str = Field(
+    web_service: Annotated[str, Touched("This page", by_hand=True)] = Field(
         "",
         description="where `hmem web` listens; if set, `hmem init` keeps it running",
     )

@@ -3,65 +3,110 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
 from starlette.responses import Response
 
 from dispatcher.features.web.requests.asked import Asked, NotShown, go_to
 from shared.config import sources
-from shared.config.settings import setting_names, settings_from
-from shared.errors import InvalidInput, SettingsError
+from shared.config.feature_settings import SUBJECTS, Touched
+from shared.config.ownership import user_name
+from shared.config.settings import Settings, problems_of, setting_fields, setting_names, settings_from
+from shared.errors import InvalidInput
 from shared.system.files import Modes, locked_dir, write_atomic
 
 MASKED = "•••••• (set, not shown)"
-#: Subject → the settings that people touch first. One of a feature that was taken out is left out.
-SUBJECTS = {
-    "The bot": "TELEGRAM_BOT_TOKEN ALLOWED_CHATS OWNERS CHAT_TIMEZONE STREAM DAILY_LIMIT SCHEDULE_LIMIT",
-    "What is recalled": "MEMORY_TOKENS MEMORY_SUMMARY MEMORY_BACKEND MEMORY_MCP KEEP_MEDIA SESSION_MODE SESSION_TOKENS",
-    "The night": "NIGHT_CRON WRITER WRITES DREAM RELEASES_KEPT ARCHIVE_MIRROR",
-    "Reports": "REPORT_CHAT REPORT_AT HEARTBEAT_URL",
-    "Tools and files": "CLAUDE_ALLOWED_TOOLS CHAT_TOOLS APPROVE_TOOLS TRANSCRIBE_URL SEND_FILES",
-    "This page": "WEB_ORIGIN WEB_PROXY",
-}
-
-#: Those that a link could be misused for: who may ask, what tools may do, where data goes, what it costs, and who sees this page.
-ONLY_SHOWN = frozenset(
-    "TELEGRAM_BOT_TOKEN ALLOWED_CHATS OWNERS REPORT_CHAT ARCHIVE_MIRROR HEARTBEAT_URL CLAUDE_ALLOWED_TOOLS CHAT_TOOLS APPROVE_TOOLS "
-    "TRANSCRIBE_URL SEND_FILES WEB_ORIGIN WEB_PROXY DAILY_LIMIT WRITER".split()
-)
-EDITABLE = {name for names in SUBJECTS.values() for name in names.split()} - ONLY_SHOWN
 VALUE_CHARACTERS = 200
 
-#: Name, value, where that is from, meaning.
-SettingRow = tuple[str, str, str, str]
+
+@dataclass(frozen=True)
+class SettingRow:
+    """A setting as the file has it now. `choices`: the only values that it may have; `waits`: the page runs with another value still."""
+
+    name: str
+    field: FieldInfo
+    subject: str
+    value: str
+    default: str
+    where: str
+    is_open: bool
+    waits: bool
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        kind = self.field.annotation
+        return ("true", "false") if kind is bool else get_args(kind) if get_origin(kind) is Literal else ()
+
+    @property
+    def bounds(self) -> dict[str, Any]:
+        """`ge`, `gt` and `le` of a number, as far as there are any."""
+        kinds = ("ge", "gt", "le")
+        return {kind: getattr(one, kind) for one in self.field.metadata for kind in kinds if hasattr(one, kind)}
 
 
-def page(asked: Asked) -> Response:
-    where = sources.origins(setting_names())
-    secret = set(sources.secrets_of(asked.settings.every()))
-    rows: dict[str, SettingRow] = {}
-    for lower, field, value in asked.settings.every():
-        name = lower.upper()
-        shown = MASKED if (name in secret or not field.repr) and value else _shown(value)
-        rows[name] = name, shown, where.get(name, "default"), field.description or ""
-    first = {subject: [rows.pop(name) for name in names.split() if name in rows] for subject, names in SUBJECTS.items()}
-    rest = sorted(rows.values())
+def _touched(field: FieldInfo) -> Touched | None:
+    return next((one for one in field.metadata if isinstance(one, Touched)), None)
+
+
+def editable() -> set[str]:
+    """What the page may write, in a file that is its user's. No feature opens a secret here."""
+    return {
+        name.upper()
+        for name, field in setting_fields().items()
+        if (touched := _touched(field)) and not touched.by_hand and field.repr and SecretStr not in get_args(field.annotation)
+    }  # fmt: skip
+
+
+def page(asked: Asked, problem: str = "", typed: tuple[str, str] = ("", "")) -> Response:
+    """`typed`: name and value of a form that was refused for the problem."""
     file = sources.settings_file()
-    # What comes before the file is not changed here.
-    open_ = {row[0] for some in first.values() for row in some if row[2] in ("default", "file")}
-    editable = open_ & EDITABLE if file and _may_write(file) else set[str]()
-    more: dict[str, Any] = {"first": first, "rest": rest, "file": file, "editable": editable, "said": asked.said()}
-    return asked.page("settings.html", "Settings", **more)
+    given = sources.given_values(setting_names(), file)
+    closed = _why_closed(file)
+    if not problem and (invalid := problems_of(given)):
+        problem = f"No program starts with these settings: {invalid}. Correct it in {file}, or here."
+    rows = list(
+        _rows(asked.settings, _in_force(given, asked.settings), closed is None and not asked.session.grant.read_only)
+    )
+    subjects = filter(None, dict.fromkeys([*SUBJECTS, *(row.subject for row in rows)]))  # a feature's own come last
+    made = asked.page(
+        "settings.html", "Settings",
+        first={subject: [row for row in rows if row.subject == subject] for subject in subjects},
+        rest=sorted((row for row in rows if not row.subject), key=lambda row: row.name),
+        file=file, closed=closed, said=asked.said(), problem=problem, typed=typed,
+    )  # fmt: skip
+    made.status_code = 400 if typed[0] else 200
+    return made
+
+
+def _in_force(given: dict[str, Any], running: Settings) -> Settings:
+    """What programs that start now get; those of the page while somebody has written something invalid."""
+    return running if problems_of(given) else settings_from(given)
+
+
+def _rows(running: Settings, now: Settings, may_write: bool) -> Iterator[SettingRow]:
+    where, secret, open_ = sources.origins(setting_names()), set(sources.secrets_of(now.every())), editable()
+    for (lower, field, value), (_, _, used) in zip(now.every(), running.every(), strict=True):
+        name = lower.upper()
+        place = where.get(name, "default")
+        shown = MASKED if (name in secret or not field.repr) and value else _shown(value)
+        # What comes before the file is not changed here.
+        is_open = may_write and name in open_ and place in ("default", "file")
+        subject = touched.subject if (touched := _touched(field)) else ""
+        yield SettingRow(name, field, subject, shown, _shown(field.default), place, is_open, waits=value != used)
 
 
 def save(asked: Asked) -> Response:
-    """One value into the settings file, if the program accepts all of them with it."""
+    """One value into the settings file, if the program accepts all of them with it, and the file still has the one that was shown."""
     name, value, file = asked.value("name"), asked.value("value").strip(), sources.settings_file()
-    if name not in EDITABLE:
+    if name not in editable():
         raise NotShown
-    if file is None or not _may_write(file):
-        raise InvalidInput("This page may not write the settings file. Change it there, as the user who owns it.")
+    if file is None or (closed := _why_closed(file)):
+        raise InvalidInput(closed if file else NO_FILE)
     if sources.origins(setting_names()).get(name, "file") != "file":
         raise InvalidInput(
             f"{name} is set in the environment or the credentials, which come before the file. Change it there."
@@ -70,19 +115,34 @@ def save(asked: Asked) -> Response:
         raise InvalidInput(f"The value of {name} is too long, or has characters that cannot be seen. Correct it.")
     file = file.resolve()  # a link stays one
     with locked_dir(file.parent):  # two at once would lose one
-        try:
-            settings_from(sources.given_values(setting_names(), file) | {name.lower(): value})
-        except SettingsError as error:
-            raise InvalidInput(f"Nothing was changed. {error}") from error
+        given = sources.given_values(setting_names(), file)
+        now = next(_shown(one) for lower, _, one in _in_force(given, asked.settings).every() if lower == name.lower())
+        if asked.value("was") != now:
+            changed = f"{name} has become {now or 'empty'} since this page was loaded: in another tab, or in {file}."
+            return page(asked, f"Nothing was changed. {changed} Look at both, then save again.", (name, value))
+        if wrong := problems_of(given | {name.lower(): value}):
+            return page(asked, f"Nothing was changed. {wrong}.", (name, value))
         text, found = sources.with_values(file.read_text(encoding="utf-8"), {name: value}, file), file.stat()
         write_atomic(file, text.encode(), Modes(found.st_mode & 0o777, group=found.st_gid))
     asked.session.said = f"{name} is written. The programs take it when they are started again: hmem init does that."
-    return go_to("/settings")
+    return go_to(f"/settings#{name}")
 
 
-def _may_write(file: Path) -> bool:
-    """As who owns it: another's file would become ours."""
-    return file.is_file() and file.stat().st_uid == os.geteuid() and os.access(file.resolve().parent, os.W_OK)
+NO_FILE = "There is no settings file yet: hmem init writes one."
+
+
+def _why_closed(file: Path | None) -> str | None:
+    """Why this page may not write the file, and what to do."""
+    if file is None or not file.is_file():
+        return NO_FILE
+    owner, me = user_name(file.stat().st_uid), user_name(os.geteuid())
+    if owner != me:  # another's file would become ours
+        return (
+            f"{file} is a file of {owner}, and this page runs as {me}. Change it there as {owner}, then run hmem init."
+        )
+    if not os.access(file.resolve().parent, os.W_OK):
+        return f"{me} may not write into {file.resolve().parent}. Change {file} there, then run hmem init."
+    return None
 
 
 def _shown(value: Any) -> str:
