@@ -41,6 +41,7 @@ def environment() -> Environment:
         "ago": _or_dash(lambda moment: f"{rough_duration(max(0.0, time.time() - moment))} ago"),
         "short": shorten,
         "marked": _marked,
+        "around": _around,
         "at": _or_dash(time_text),
         "iso": _or_dash(_iso),
         "day": date_text,
@@ -75,6 +76,14 @@ def _marked(text: str, question: str) -> Markup:
         is_marked = number % 2 and not wanted.isdisjoint(text_roots(part))
         shown += Markup("<mark>{}</mark>").format(part) if is_marked else escape(part)
     return shown
+
+
+def _around(text: str, question: str, characters: int = 500) -> str:
+    """Of a long text the part that begins shortly before the first of the question's words."""
+    wanted = content_roots(question)
+    first = next((one.start() for one in _WORDS.finditer(text) if not wanted.isdisjoint(text_roots(one[0]))), 0)
+    start = max(0, min(first - characters // 4, len(text) - characters))
+    return ("… " if start else "") + shorten(text[start:], characters)
 
 
 def _or_dash(show: Callable[..., str]) -> Callable[..., str]:

@@ -37,20 +37,10 @@ def page(asked: Asked) -> Response:
         mentioned = [*(one.memory.chat_id for one in news), *(chat_id for _, chat_id, _ in coming)]
         names = named(memory, dict.fromkeys([*shown, *mentioned]))
     return asked.page(
-        "home.html",
-        "What is remembered",
-        well=well,
-        health=health,
-        news=news,
-        how_many=how_many,
-        coming=coming,
-        now=now,
-        chats=[names[chat_id] for chat_id in shown],
-        every=len(lines),
-        names=names,
-        notes=notes,
-        said_now=said_now,
-    )
+        "home.html", "What is remembered",
+        well=well, health=health, news=news, how_many=how_many, coming=coming, now=now, notes=notes, said_now=said_now,
+        chats=[names[chat_id] for chat_id in shown], every=len(lines), names=names,
+    )  # fmt: skip
 
 
 def _news(

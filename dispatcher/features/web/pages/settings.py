@@ -146,4 +146,5 @@ def _why_closed(file: Path | None) -> str | None:
 
 
 def _shown(value: Any) -> str:
-    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return text.removesuffix(".0") if isinstance(value, float) else text
