@@ -16,6 +16,7 @@ from dispatcher.features.web.pages import moving, nights
 from dispatcher.features.web.reading import everywhere
 from dispatcher.features.web.reading.markdown import readable_answers
 from dispatcher.features.web.reading.talk import calendar
+from dispatcher.features.web.render import environment
 from dispatcher.features.web.tests.conftest import Site, Visitor, serving
 from nightly.imports.formats import formats
 from shared.errors import InvalidInput
@@ -190,6 +191,8 @@ def test_forgetting_needs_the_word_and_leaves_a_receipt(site: Site, talked: Worl
     (talked.root / "state" / "web-export-left").mkdir()
     assert list((talked.root / "state" / "web-uploads").iterdir())
     visitor.get("/forget")
+    nothing = visitor.post("/forget/preview", what="matching", text="zeppelin", chat="")
+    assert "nothing would be erased" in nothing and "Erase permanently" not in nothing
     preview = visitor.post("/forget/preview", what="matching", text="4711", chat="anna")
     assert "1 turn<" in preview
     assert 'name="chat" value="9912"' in preview, (
@@ -348,3 +351,9 @@ def test_an_answer_that_takes_the_parser_long_is_shown_as_it_was_written() -> No
     first, second = readable_answers(["**short**", "**" + "x" * 20_000])
     assert first == '<div class="markdown"><p><strong>short</strong></p>\n</div>'
     assert second == f'<div class="text">**{"x" * 20_000}</div>'
+
+
+def test_a_long_hit_shows_the_part_with_the_words() -> None:
+    shown = environment().filters["around"]("Before it. " * 80 + "The heron flew away. " + "After it. " * 80, "herons")
+    assert shown.startswith("… ") and "The heron flew away." in shown and shown.endswith("…") and len(shown) <= 502
+    assert environment().filters["around"]("The heron.", "zeppelin") == "The heron."
