@@ -19,7 +19,7 @@ BUDGETS = {
     "dispatcher/chat_data": 2285,
     "dispatcher/claude": 990,
     "dispatcher/cli": 1620,
-    "dispatcher/features": 7495,
+    "dispatcher/features": 7550,
     "dispatcher/health": 1335,
     "dispatcher/installation": 1650,
     "dispatcher/memory": 4605,
@@ -37,7 +37,7 @@ BUDGETS = {
     "nightly/writing": 480,
     "scripts": 2440,
     "shared": 165,
-    "shared/config": 950,
+    "shared/config": 985,
     "shared/delivery": 725,
     "shared/embedding": 1010,
     "shared/ranking": 750,
@@ -48,7 +48,7 @@ BUDGETS = {
     "shared/turns": 1190,
     "shared/vectors": 1715,
     "shared/wire": 695,
-    "tests": 43515,
+    "tests": 43535,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 76, 41, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_230
+    assert product <= 48_320
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:
