@@ -155,7 +155,7 @@ class Receiver:
 
     @_one_at_a_time
     def verify(self, run: int, attempt: int, *, sealed: str | None = None, accept: bool = False) -> dict[str, Any]:
-        """Take the release over, check and test it, and give it its name; nothing is switched yet. Returns the record of gate.py.
+        """Take the release over, check and test it, and give it its name; nothing is switched yet. Returns the gate's record.
 
         `sealed`: the sha256 of the manifest that the night made; without it, anyone who may write to incoming/ could replace the release.
         `accept`: do not refuse a release because it finds far less than the current one.
