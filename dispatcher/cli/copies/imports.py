@@ -128,7 +128,9 @@ def _previewed(settings: Settings, arguments: list[str], *, json: bool) -> tuple
             missing = _ASKED_FOR.search(error.message)
             if missing is None or json or not sys.stdin.isatty():
                 raise
-            arguments = [*arguments, f"--{missing[1]}={typer.prompt(f'--{missing[1]}')}"]
+            answer = typer.prompt(f"--{missing[1]}")
+            answer = given_chat(settings, answer, new=True) if missing[1] == "chat" else answer  # by its name, too
+            arguments = [*arguments, f"--{missing[1]}={answer}"]
     report = orjson.loads(printed)
     new = bool(report["new"])
     typer.echo(printed if json else preview_text(settings, report), nl=not json)

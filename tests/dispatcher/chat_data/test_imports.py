@@ -255,7 +255,13 @@ def test_in_a_terminal_it_asks_for_what_an_error_names(
 
     monkeypatch.setattr(night_command, "run_night", night)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
-    monkeypatch.setattr(typer, "prompt", lambda shown: f"answer to {shown}")
+    answers = {"--chat": CHAT}
+    monkeypatch.setattr(typer, "prompt", lambda shown: answers.get(shown, f"answer to {shown}"))
+    expected = f"--{option}={answers.get(f'--{option}', f'answer to --{option}')}"
     asked, new = imports._previewed(light.settings(), ["file"], json=False)
-    assert (asked, new) == (["file", f"--{option}=answer to --{option}"], True)
-    assert calls[1][:3] == ("backfill", "file", f"--{option}=answer to --{option}")
+    assert (asked, new) == (["file", expected], True)
+    assert calls[1][:3] == ("backfill", "file", expected)
+    calls.clear()
+    answers["--chat"] = "Family"
+    with pytest.raises(InvalidInput, match=r"There is no chat Family\.") if option == "chat" else nullcontext():
+        imports._previewed(light.settings(), ["file"], json=False)

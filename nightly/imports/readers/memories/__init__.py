@@ -22,7 +22,7 @@ def import_formats() -> Sequence[ImportFormat]:
         ImportFormat("basic-memory", "Basic Memory's notes (ZIP of them, or one)", basic_memory, notes.is_basic_memory),
         ImportFormat(
             told.LIST,
-            "a list of memories as an assistant writes it: lines `[date] - memory`",
+            "what an assistant says that it remembers (lines `[date] - memory`)",
             file_by_file(told.read_list),
             told.is_list,
         ),
