@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from nightly.imports.candidates import ReadCandidate
-from nightly.imports.containers import members, opening, zip_file
+from nightly.imports.containers import members, opening
 from nightly.imports.formats import recognised
 from shared.errors import InvalidInput
 from shared.turns.records import Turn
@@ -134,18 +134,18 @@ def test_a_hostile_archive_is_refused_with_a_sentence(tmp_path: Path, name: str)
 
 def test_entries_and_sizes_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path / "a.zip", zipped({**FILES, **{f"{number}.png": b"" for number in range(20)}}))
-    monkeypatch.setattr(zip_file, "MOST_ENTRIES", 20)
+    monkeypatch.setattr(opening, "MOST_ENTRIES", 20)
     with pytest.raises(InvalidInput, match="more than 20 entries"):
         read("chatgpt", path)
     lying = bytearray(path.read_bytes())
     struct.pack_into("<HH", lying, len(lying) - 14, 3, 3)  # in the record at its end
     with pytest.raises(InvalidInput, match="more than 20 entries"):
         read("chatgpt", written(tmp_path / "b.zip", bytes(lying)))
-    monkeypatch.setattr(zip_file, "MOST_DIRECTORY_BYTES", 99)
+    monkeypatch.setattr(opening, "MOST_DIRECTORY_BYTES", 99)
     with pytest.raises(InvalidInput, match="very long names"):
         read("chatgpt", tmp_path / "b.zip")
     monkeypatch.undo()
-    monkeypatch.setattr(zip_file, "MOST_BYTES", 10)
+    monkeypatch.setattr(opening, "MOST_BYTES", 10)
     with pytest.raises(InvalidInput, match="unpacks to"):
         read("chatgpt", path)
 
