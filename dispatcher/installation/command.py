@@ -18,7 +18,7 @@ def init_(
         bool, typer.Option("--yes", help="Ask nothing: settings come from the environment, the rest takes its default.")
     ] = False,
     undo: Annotated[
-        bool, typer.Option("--undo", help="Take out everything that hmem init created, but the data.")
+        bool, typer.Option("--undo", help="Remove everything that hmem init created, except the data.")
     ] = False,
     user: Annotated[bool, typer.Option("--user", help="As root: install for root alone, in root's home.")] = False,
 ) -> None:

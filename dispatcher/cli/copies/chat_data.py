@@ -86,7 +86,7 @@ def forget(
     copy: Annotated[
         list[Path] | None,
         typer.Option(
-            help="A directory with a copy of the archive: it is pending until it was seen without the words; repeatable."
+            help="A directory with a copy of the archive: the receipt is complete once that copy has lost the words, too; repeatable."
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,

@@ -19,7 +19,9 @@ def mcp(
         str,
         typer.Argument(metavar="CHAT", help="The id of the chat whose memory it is (put -- before a negative one)."),
     ],
-    mark: Annotated[Path | None, typer.Option(hidden=True, help="Is created when the facts have been read.")] = None,
+    mark: Annotated[
+        Path | None, typer.Option(hidden=True, help="A file to create once the facts have been read.")
+    ] = None,
 ) -> None:
     """One chat's memory as MCP tools, over standard input and output."""
     settings = start("dispatcher")

@@ -19,7 +19,9 @@ def web(
         str, typer.Option(help="Address and port of the page; else those of WEB_SERVICE, or 127.0.0.1:8765.")
     ] = "",
     chats: Annotated[str, typer.Option(help="Show only these chats, comma-separated.")] = "",
-    read_only: Annotated[bool, typer.Option("--read-only", help="Print only a link for a look.")] = False,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Print only the link that can change nothing.")
+    ] = False,
     password: Annotated[
         bool, typer.Option("--password", help="Ask twice for a password that opens the page, store its hash, and end.")
     ] = False,

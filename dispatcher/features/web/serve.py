@@ -151,9 +151,7 @@ def _origins(settings: Settings, bound: str, host: str) -> list[str]:
 def _print_links(links: list[str], access: Access) -> None:
     """The first line is the link of most rights."""
     for link, (_, grant) in zip(links, access.tokens, strict=True):
-        sys.stdout.write(
-            f"{link}\n" if link == links[0] else f"For a look, without the right to change anything: {link}\n"
-        )
+        sys.stdout.write(f"{link}\n" if link == links[0] else f"To look only, without changing anything: {link}\n")
         if link == links[0] and grant.chats is not None:
             sys.stderr.write(f"Only these chats are shown: {', '.join(sorted(grant.chats))} (--chats).\n")
     sys.stderr.write("The links work until this program ends (Ctrl-C). Whoever has one reads what it shows.\n")
