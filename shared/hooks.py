@@ -43,7 +43,8 @@ FEATURES = ("dispatcher.features", "shared.embedding", "shared.vectors")
 SPECIFICATIONS = (
     "dispatcher.cli.hooks", "dispatcher.queue.chat_commands", "dispatcher.queue.admission", "dispatcher.answering.hooks",
     "dispatcher.bots.hooks", "dispatcher.chat_data.hooks", "dispatcher.health.hooks", "dispatcher.installation.hooks",
-    "dispatcher.memory.typed.tags", "shared.config.kinds",
+    "dispatcher.memory.typed.tags", "dispatcher.memory.store.feature_tables",
+    "shared.config.kinds",
 )  # fmt: skip
 
 #: Feature → how often it has raised in this process, and its most recent error. The dispatcher writes them to Redis, and `hmem doctor` shows them.

@@ -35,6 +35,7 @@ def restore(
     What this host has forgotten since the copy was made stays forgotten.
     """
     from dispatcher.installation.restore import restore as bring_back
+    from dispatcher.memory.store.feature_tables import feature_tables
 
     settings = start("dispatcher", children=("night",))
     try:
@@ -45,7 +46,8 @@ def restore(
     if json:
         print_json(done)
         return
-    names = {"memory": ("memory", "memories"), "schedule": ("reminder", "reminders"), "chat": ("chat", "chats")}
+    of_features = {one.kind: (one.one, one.several) for one in feature_tables()}
+    names = {"memory": ("memory", "memories"), **of_features, "chat": ("chat", "chats")}
     parts = [counted(done[kind], *name) for kind, name in names.items() if done.get(kind)]
     typer.echo(
         f"Restored{': ' + ', '.join(parts) if parts else ''}. Ask hmem doctor whether all is well, and start the dispatcher."

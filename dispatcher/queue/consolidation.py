@@ -5,7 +5,7 @@
     ten summaries of a chat, or one a day old ─ long tier: found like turns until the night has them
     tags that could not be carried out · tombstones not in Redis · reminders ─ brought up to date
     turns older than KEPT_DAYS that are in the release ─ removed
-    what changed in memories and schedules ─ handed to Redis, for the archive
+    what changed in memories and rows of features ─ handed to Redis, for the archive
     missing vectors ─ made while nobody asks
 
 Every step may be repeated, and the order makes a crash harmless: stored before removed from a list, summarised before a session ends. A lease
@@ -65,8 +65,6 @@ MOST_TRIES = 5
 SECONDS_PER_DAY = 86_400.0
 #: Days for which turns stay in the day store; they stay longer if they are not in the release yet.
 KEPT_DAYS = 7.0
-#: How long a reminder can be snoozed after it was sent; the button below it is valid for two days.
-SCHEDULES_KEPT_SECONDS = 7 * SECONDS_PER_DAY
 #: Messages that no bot has fetched are dropped after this many days: a reminder is about the next day. h-cli's bot fetches none.
 UNFETCHED_DAYS = 3
 
@@ -247,7 +245,6 @@ class Consolidator:
         drop_unfetched(self._redis, self._now())
 
     def _prune(self) -> None:
-        self._day.schedules.prune(self._now() - SCHEDULES_KEPT_SECONDS)
         self._day.upkeep.prune(self._now() - KEPT_DAYS * SECONDS_PER_DAY)
 
     def _hand_over_events(self) -> None:

@@ -46,7 +46,7 @@ class Batch:
     @classmethod
     def of(cls, event: Event) -> Batch | None:
         """None for an event of another kind, or one that no night has written like this."""
-        if event.kind is not EventKind.IMPORT:
+        if event.kind != EventKind.IMPORT:
             return None
         try:
             return cls(event, ImportState.model_validate(event.state))

@@ -139,7 +139,7 @@ def _notes(night: Night, said: dict[str, list[Turn]], tombstones: list[Tombstone
     """Chat → the newest of its valid typed memories, by number."""
     found = defaultdict[str, list[Event]](list)
     for event in last_events(night.archive_dir):
-        if event.kind is EventKind.MEMORY and event.chat_id in said and _is_valid(event, tombstones):
+        if event.kind == EventKind.MEMORY and event.chat_id in said and _is_valid(event, tombstones):
             found[event.chat_id].append(event)
     ordered = {chat: sorted(found[chat], key=lambda one: one.number) for chat in said}
     return {

@@ -1,4 +1,4 @@
-"""Events: what changes beside turns, on its way into the archive: typed memories, schedules, what a chat has set.
+"""Events: what changes beside turns, on its way into the archive: typed memories, what features store, what a chat has set.
 
 Each subject has one key, `hcli:mem:event:<kind>:<id>`. Its value is the subject's whole state after the last change, so events that are lost on
 the way, repeated or merged leave nothing out: the last one that is archived tells everything.
@@ -23,10 +23,9 @@ from shared.wire.json import RecordRefused, dumps, loads_object
 
 
 class EventKind(StrEnum):
-    """What an event is about."""
+    """What an event of the core is about; features have kinds of their own, which the archive keeps whatever they are."""
 
     MEMORY = "memory"  # a fact, goal or preference; `replaced_by` in its state: id of the one that took its place
-    SCHEDULE = "schedule"  # a reminder or a scheduled question
     CHAT = "chat"  # what a chat has set: time zone, language, digest; whether it is a guest. Its id is the chat's
     IMPORT = "import"  # what an import has brought into a chat: written by a night (nightly/imports/batches.py)
 
@@ -51,7 +50,7 @@ class EventChange(StrEnum):
 class Event:
     """A subject's state after a change. `number`: by which people call it in its chat; 0 for what has none."""
 
-    kind: EventKind
+    kind: str
     id: str
     chat_id: str
     what: EventChange
@@ -105,7 +104,7 @@ class Event:
         """An event from its Redis key and value, or RecordRefused."""
         record = loads_object(raw)
         try:
-            kind, what = EventKind(record["kind"]), EventChange(record["what"])
+            kind, what = str(record["kind"]), EventChange(record["what"])
         except (KeyError, ValueError) as error:
             raise RecordRefused(f"not an event that this program knows: {error}") from error
         state, number, name = record.get("state"), record.get("number", 0), record.get("id")
@@ -114,7 +113,7 @@ class Event:
         if not isinstance((state or {}).get("source_turn", ""), str):
             raise RecordRefused("source_turn of the event has another type")
         made = cls(kind, name, chat_id_of(record.get("chat_id")), what, timestamp_of(record.get("at")), state, number)
-        if made.key.encode() != key or (kind is not EventKind.CHAT and not TASK_ID.match(name)):
+        if made.key.encode() != key or not kind.isalpha() or (kind != EventKind.CHAT and not TASK_ID.match(name)):
             raise RecordRefused("kind and id in the value differ from the key's")
         return made
 

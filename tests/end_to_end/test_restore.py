@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from redis import Redis
 
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.event_outbox import EventOutbox
-from dispatcher.memory.store.schedules import Schedule, ScheduleKind, Schedules
 from shared.wire import keys
 from tests.support.day.hcli_bot import SAY, Bot, script
 from tests.support.machine import wait_for
@@ -32,7 +30,7 @@ READ = [
 
 @pytest.fixture
 def lived_in(begun: Callable[[Live], World]) -> World:
-    """Two nights and part of a day: turns, memories that were replaced, done, hidden; reminders, languages."""
+    """Two nights and part of a day: turns, memories that were replaced, done, hidden; languages."""
     return begun(_live)
 
 
@@ -42,8 +40,7 @@ def _live(light: World) -> None:
     dispatcher, bot = light.start_dispatcher(), Bot(light.redis)
     bot.ask("the boiler code is pelican7731", CHAT)
     bot.ask("/timezone Europe/Lisbon", CHAT)
-    database, now = Database(None, light.root / "state"), time.time()
-    Schedules(database).add(Schedule(CHAT, ScheduleKind.REMINDER, "call Lena", "UTC", now + 9e4, now))
+    database = Database(None, light.root / "state")
     bot.ask("our bridge is closed on Sunday", GROUP, name="Anna", chat_type="group")
     for kind, text in (("fact", "The boiler code is pelican7731"), ("fact", "The flight is on the 13th"), ("fact", "To be hidden"),
                        ("goal", "Paint the fence"), ("preference", "Answers in short sentences")):  # fmt: skip
@@ -85,7 +82,7 @@ def test_everything_that_a_person_would_miss_comes_back(lived_in: World, tmp_pat
     host = empty_host(lived_in, tmp_path / "host")
     done = host.command("hmem", "restore", str(copy))
     assert done.stdout == (
-        "Restored: 6 memories, 1 reminder, 2 chats. Ask hmem doctor whether all is well, and start the dispatcher.\n"
+        "Restored: 6 memories, 2 chats. Ask hmem doctor whether all is well, and start the dispatcher.\n"
     )
     assert "Brought " in done.stderr
     assert "It goes up to " in done.stderr
@@ -93,7 +90,7 @@ def test_everything_that_a_person_would_miss_comes_back(lived_in: World, tmp_pat
     assert host.redis.hget(keys.chat_settings("77"), "language") == b"fr"
     assert host.redis.hget(keys.chat_settings(CHAT), "timezone") == b"Europe/Lisbon"
     again = json.loads(host.command("hmem", "restore", str(copy), "--json").stdout)
-    assert (again["memory"], again["schedule"], again["chat"]) == (0, 0, 0)
+    assert (again["memory"], again["chat"]) == (0, 0)
 
 
 def test_the_day_since_the_last_night_comes_back_from_the_capture(lived_in: World, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from dispatcher.queue.chats import ChatZones, zone_named, zones_of_city
 from dispatcher.queue.rights import CHANGING_ZONE, Rights
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
+from shared.text.translations.dates import exact_text
 from shared.turns.records import Task
 
 ZONE_USAGE = later(
@@ -40,8 +41,6 @@ class TimeZoneCommand:
         return CommandReply(" ".join([await self._shown(task, now), tr(KEPT_ZONE)]))
 
     async def _shown(self, task: Task, now: float) -> str:
-        from dispatcher.memory.dates.wall_clock import exact_text
-
         zone = await asyncio.to_thread(self._zones.of, task.chat_id)
         text = tr("This chat uses the time zone {zone}; it is now {now}.")
         return text.format(zone=zone.key, now=exact_text(now, zone))

@@ -38,8 +38,7 @@ class TagActions:
             log.warning("tags without the code of their request are left as text", count=parsed.strange)
         if not parsed.tags:
             return
-        of_features = tags.feature_tags()
-        acting = [tag for tag in parsed.tags if tag.kind not in of_features or of_features[tag.kind].plan]
+        acting = [tag for tag in parsed.tags if tags.is_carried_out(tag)]
         refusal = self._rights.refusal(FORGETTING_OTHERS, task.in_group, task.user_id)
         shown = None if turn.listed else turn.context.numbers
         given = tags.AnswerTags(task, turn.session, acting, turn.answered_at, refusal, shown)

@@ -1,7 +1,7 @@
 """Everything that is stored of one chat, in a folder for its person: turns, memories and summaries.
 
-    README.txt, conversation.md, turns.jsonl, memories.md, memories.jsonl, schedules.json, summaries.md, summaries.json;
-    media/ and media.jsonl where files of messages are kept
+    README.txt, conversation.md, turns.jsonl, memories.md, memories.jsonl, summaries.md, summaries.json;
+    TABLE.json of each table of a feature, media/ and media.jsonl where files of messages are kept
 
 It only reads, with or without a running dispatcher; README.txt names what could not be read.
 """
@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from redis import Redis
+    from sqlalchemy import Row
 
+    from dispatcher.memory.store.feature_tables import FeatureTable
     from dispatcher.memory.store.memories import Memory
-    from dispatcher.memory.store.schedules import Schedule
     from dispatcher.memory.store.summaries import SessionSummary
     from shared.search.recall import OpenRelease
 
@@ -57,9 +58,9 @@ _ORIGINS = {
 _WORK = "_work"
 #: Columns with a time, and columns that only the store uses.
 _TIMES = frozenset(
-    "created deadline completed_at reminded_at last_accessed superseded_at due snoozed last_due started_at ended_at created_at".split()
+    "created deadline completed_at reminded_at last_accessed superseded_at started_at ended_at created_at".split()
 )
-_OF_STORE = frozenset("chat_id memory_id schedule_id summary_id uid embedding embedding_model".split())
+_OF_STORE = frozenset("chat_id memory_id summary_id uid embedding embedding_model".split())
 
 
 #: The kinds of memories, as a person reads them.
@@ -75,12 +76,19 @@ class ExportedChat:
     sessions: list[SessionSummary] = field(default_factory=list)
     release_run: int | None = None
     summary: str | None = None  # the release's
-    schedules: list[Schedule] = field(default_factory=list)
+    of_features: list[tuple[FeatureTable, list[Row[Any]]]] = field(default_factory=list)
     newer: dict[int, int] = field(default_factory=dict)  # id of a superseded memory → number of its successor
 
     @property
     def empty(self) -> bool:
-        return not (self.gathered.turns or self.memories or self.sessions or self.summary or self.schedules)
+        kept = (
+            self.gathered.turns,
+            self.memories,
+            self.sessions,
+            self.summary,
+            *(rows for _, rows in self.of_features),
+        )
+        return not any(kept)
 
 
 def export_chat(settings: Settings, client: Redis, chat_id: str, out: Path) -> dict[str, Any]:
@@ -97,21 +105,25 @@ def export_chat(settings: Settings, client: Redis, chat_id: str, out: Path) -> d
         _write_turns(folder, exported.gathered, settings.timezone, files)
         _write_memories(folder, exported.memories, exported.newer, settings.timezone)
         _write_summaries(folder, exported, settings.timezone)
-        _write_json(folder / "schedules.json", [_json(one, ZoneInfo(one.zone)) for one in exported.schedules])
+        for of, rows in exported.of_features:
+            _write_json(folder / f"{of.table.name}.json", [_json_of_row(of, one, settings.timezone) for one in rows])
         contents = {
             "chat_id": chat_id,
             "turns": len(exported.gathered.turns),
             "sources": sources,
             "files": len(files),
             "memories": len(exported.memories),
-            "schedules": len(exported.schedules),
+            **{str(of.table.name): len(rows) for of, rows in exported.of_features},
             "session_summaries": len(exported.sessions),
             "release": exported.release_run,
             "notes": notes,
         }
         made = time_text(time.time(), settings.timezone)
         readme = _TEMPLATES.get_template("readme.txt.j2")
-        text = readme.render(contents | {"made": made, "zone": settings.chat_timezone, "origins": _ORIGINS})
+        text = readme.render(
+            contents
+            | {"made": made, "zone": settings.chat_timezone, "origins": _ORIGINS, "tables": exported.of_features}
+        )
         _write(folder / README, [text])
         return contents
 
@@ -131,7 +143,7 @@ def _collect(settings: Settings, client: Redis, chat_id: str, work: Path, stack:
     def read_store() -> bool:
         known = day.remembering.of_chat(chat_id)
         made.newer, made.memories = known.superseded_numbers, [*known.shown]
-        made.schedules = [*day.schedules.every(chat_id)]
+        made.of_features = [(rows.of, rows.rows(chat_id)) for rows in day.of_features]
         made.sessions = _remaining_sessions(day.summaries.list(chat_id), gathered)
         return True
 
@@ -194,12 +206,19 @@ def _memory_line(memory: Memory, newer: int | None, zone: ZoneInfo) -> str:
     return f"- {memory.number}: {who}{inline(memory.text)} ({details})\n"
 
 
-def _json(row: Memory | Schedule | SessionSummary, zone: ZoneInfo, **changed: object) -> dict[str, Any]:
+def _json(row: Memory | SessionSummary, zone: ZoneInfo, **changed: object) -> dict[str, Any]:
     """All of a row that means something outside of the store, with its times in ISO 8601."""
     fields = vars(row) | changed
     return {
         name: _iso(value, zone) if name in _TIMES else value for name, value in fields.items() if name not in _OF_STORE
     }
+
+
+def _json_of_row(of: FeatureTable, row: Row[Any], zone: ZoneInfo) -> dict[str, Any]:
+    """The columns that are exported, of which those with numbers with a fraction are times."""
+    zone = ZoneInfo(getattr(row, "zone", zone.key))
+    values = {name: getattr(row, name) for name in of.exported}
+    return {name: _iso(value, zone) if isinstance(value, float) else value for name, value in values.items()}
 
 
 def _write_summaries(folder: Path, exported: ExportedChat, zone: ZoneInfo) -> None:

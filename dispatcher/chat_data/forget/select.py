@@ -25,7 +25,6 @@ from dispatcher.chat_data.forget.layers.store import Stored, StoreLayer
 from dispatcher.chat_data.forget.layers.tasks import Running, TasksLayer
 from dispatcher.chat_data.forget.request import ForgetRequest, Scope, erasing
 from dispatcher.memory.store.memories import Memory
-from dispatcher.memory.store.schedules import Schedule
 from dispatcher.memory.tombstones import Forgotten
 from dispatcher.releases.night_command import NightCommandFailed, archive_is_here, read_lines
 from shared.config.settings import Settings
@@ -274,9 +273,9 @@ def _tombstones(asked: ForgetRequest, known: list[Known], forget_id: str, now: f
 
 
 def _tombstones_of_events(asked: ForgetRequest, stored: Stored, forget_id: str, now: float) -> list[Tombstone]:
-    """For the events of covered memories and schedules, which may come from no covered turn."""
+    """For the events of covered memories and rows of features, which may come from no covered turn."""
     by_chat: dict[str, dict[str, None]] = {}
-    subjects: list[Memory | Schedule] = [*stored.memories, *stored.schedules]
+    subjects: list[Any] = [*stored.memories, *(one for some in stored.of_features.values() for one in some)]
     for one in subjects:
         by_chat.setdefault(one.chat_id, {})[turn_id_of(one.uid)] = None
     return [

@@ -6,22 +6,23 @@ import asyncio
 import re
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import Connection
 
 from dispatcher.answering.commands.command import CommandReply
+from dispatcher.features.schedules.schedule_dates import read_repeating, read_request, read_when
+from dispatcher.features.schedules.table import Schedule, ScheduleKind, Schedules
+from dispatcher.features.schedules.wording import QUOTED, add_schedule, line_of, new_schedule
+from dispatcher.memory.dates.coming_times import both_readings
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.queue.rights import Rights
 from shared.errors import InvalidInput
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
-from shared.text.translations.dates import long_date
+from shared.text.translations.dates import exact_text, long_date
 from shared.turns.records import Task
 from shared.turns.signed import BUTTONS_MOST, Button, Keyboard
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-    from dispatcher.memory.store.schedules import Schedule, ScheduleKind, Schedules
 
 ASKING = later("In a group only an owner may schedule questions.")
 CHANGING = later("In a group only an owner may change what somebody else has set.")
@@ -49,25 +50,18 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 class ScheduleCommands:
-    """One for `/remind` and one for `/every`; `owners_only`: what it costs is the owner's."""
+    """One for `/remind` and one for `/every`, which costs something, so that in a group it is the owners'."""
 
-    def __init__(self, day: DayMemory, rights: Rights, limit: int, kind: str, *, owners_only: bool = False) -> None:
+    def __init__(self, day: DayMemory, rights: Rights, limit: int, kind: ScheduleKind) -> None:
         """`limit`: SCHEDULE_LIMIT."""
-        self._day, self._rights, self._limit, self._kind, self._owners_only = day, rights, limit, kind, owners_only
-
-    @property
-    def _usage(self) -> str:
-        usage = EVERY_USAGE if self._kind == "question" else REMIND_USAGE
-        return tr(usage)
-
-    @property
-    def _name(self) -> str:
-        return "/every" if self._kind == "question" else "/remind"
+        self._day, self._rights, self._limit, self._kind = day, rights, limit, kind
+        self._asks = kind is ScheduleKind.QUESTION
+        self._name, self._usage = ("/every", EVERY_USAGE) if self._asks else ("/remind", REMIND_USAGE)
 
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
         if not self._day.wanted:
             return CommandReply(tr(NO_STORE))
-        if text and self._owners_only and (refusal := self._rights.refusal(ASKING, task.in_group, task.user_id)):
+        if text and self._asks and (refusal := self._rights.refusal(ASKING, task.in_group, task.user_id)):
             return CommandReply(refusal)
         try:
             return await asyncio.to_thread(self._reply, task, text, now)
@@ -80,39 +74,30 @@ class ScheduleCommands:
         if numbered := _NUMBERED.fullmatch(text):
             return self._on_number(task, numbered, now)
         if text.lower() in ("help", "done", "delete", "snooze"):
-            return CommandReply(self._usage)
+            return CommandReply(tr(self._usage))
         return self._which_day(task, text, now) or CommandReply(self._added(task, text, now))
 
     def _which_day(self, task: Task, text: str, now: float) -> CommandReply | None:
         """A date that is one day in America and another in Europe is asked about, with a button for each."""
-        from dispatcher.memory.dates.coming_times import both_readings
-
         today = datetime.fromtimestamp(now, self._day.zone_of(task.chat_id)).date()
         buttons = [Button(long_date(day), f"{self._name} {said}") for day, said in both_readings(text, today)]
         fit = buttons and all(len(one.command.encode()) <= BUTTON_BYTES for one in buttons)
         return CommandReply(tr("Which day do you mean?"), buttons=(tuple(buttons),)) if fit else None
 
     def _added(self, task: Task, text: str, now: float) -> str:
-        from dispatcher.memory.dates.schedule_dates import read_repeating, read_request
-        from dispatcher.memory.typed.scheduling import add_schedule, new_schedule
-
-        zone, kind = self._day.zone_of(task.chat_id), self._schedule_kind
-        if self._kind == "question" and not self._limit:
+        zone = self._day.zone_of(task.chat_id)
+        if self._asks and not self._limit:
             return tr(NO_QUESTIONS)
-
         if (done := self._day.actions.outcome(task.chat_id, task.task_id, 0)) is not None:
             return done
-        read = read_repeating if self._kind == "question" else read_request
-        due, words = read(text, now, zone)
-        new = new_schedule(task, kind, words, due, now, zone)
+        due, words = (read_repeating if self._asks else read_request)(text, now, zone)
+        new = new_schedule(task, self._kind, words, due, now, zone)
         return self._once(task, lambda connection: add_schedule(self._table, new, connection), now)
 
     def _listing(self, task: Task) -> CommandReply:
-        from dispatcher.memory.typed.scheduling import line_of
-
-        listed = self._table.of_chat(task.chat_id, self._schedule_kind)
+        listed = self._table.of_chat(task.chat_id, self._kind)
         if not listed:
-            return CommandReply("\n".join([tr("There are none."), self._usage]))
+            return CommandReply("\n".join([tr("There are none."), tr(self._usage)]))
         buttons = [
             Button(tr("Delete {number}").format(number=one.number), f"{self._name} delete {one.number}")
             for one in listed[:BUTTONS_MOST]
@@ -124,35 +109,24 @@ class ScheduleCommands:
         number, verb = int(given["number"]), given["verb"].lower()
         one = self._table.by_number(task.chat_id, number)
         until = self._until(task, given["until"], now) if verb == "snooze" else None
-        if one is not None and one.kind is self._schedule_kind:
-            mine = one.user_id is None or one.user_id == task.user_id
-            refusal = self._rights.refusal(CHANGING, task.in_group, task.user_id)
-            if refusal and not mine:
-                return CommandReply(refusal)
-        else:
-            one = None
+        mine = one is None or one.kind is not self._kind or one.user_id in (None, task.user_id)
+        if not mine and (refusal := self._rights.refusal(CHANGING, task.in_group, task.user_id)):
+            return CommandReply(refusal)
 
         def effect(connection: Connection) -> str:
-            if one is None:
-                return tr("There is no number {number}. {command} shows the numbers.").format(
-                    number=number, command=self._name
-                )
+            if one is None or one.kind is not self._kind:
+                none = tr("There is no number {number}. {command} shows the numbers.")
+                return none.format(number=number, command=self._name)
             return self._changed(one, verb, until, connection)
 
         return CommandReply(self._once(task, effect, now))
 
     def _changed(self, one: Schedule, verb: str, until: float | None, connection: Connection) -> str:
-        from zoneinfo import ZoneInfo
-
-        from dispatcher.memory.dates.wall_clock import exact_text
-        from dispatcher.memory.typed.scheduling import QUOTED
-
         quoted, zone = shorten(one_line(one.text), QUOTED), ZoneInfo(one.zone)
         if verb == "snooze" and until is not None:
             self._table.snooze(one.chat_id, one.number, until, connection)
-            return tr("Reminder {number} comes again {when}: {text}").format(
-                number=one.number, when=exact_text(until, zone), text=quoted
-            )
+            again = tr("Reminder {number} comes again {when}: {text}")
+            return again.format(number=one.number, when=exact_text(until, zone), text=quoted)
         if verb == "done" and one.rule and one.due is not None:
             self._table.snooze(one.chat_id, one.number, None, connection)
             return tr("Done: {text}\nNext: {when}").format(text=quoted, when=exact_text(one.due, zone))
@@ -160,8 +134,6 @@ class ScheduleCommands:
         return (tr("Done: {text}") if verb == "done" else tr("Deleted: {text}")).format(text=quoted)
 
     def _until(self, task: Task, given: str | None, now: float) -> float:
-        from dispatcher.memory.dates.schedule_dates import read_when
-
         text = (given or "10m").strip()
         if span := _SPAN.fullmatch(text):
             text = f"in {span['count']} {_UNITS[span['unit'].lower()]}"
@@ -172,14 +144,8 @@ class ScheduleCommands:
 
     def _once(self, task: Task, effect: Callable[[Connection], str], now: float) -> str:
         """The outcome of this task, which may be repeated after a crash."""
-        return self._day.actions.apply_once(task.chat_id, task.task_id, 0, self._kind, effect, now=now)
+        return self._day.actions.apply_once(task.chat_id, task.task_id, 0, str(self._kind), effect, now=now)
 
     @property
     def _table(self) -> Schedules:
-        return self._day.schedules
-
-    @property
-    def _schedule_kind(self) -> ScheduleKind:
-        from dispatcher.memory.store.schedules import ScheduleKind
-
-        return ScheduleKind(self._kind)
+        return Schedules(self._day.database)

@@ -9,6 +9,7 @@ from shared.hooks import hook
 
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
+    from dispatcher.memory.store.feature_tables import FeatureTable
     from dispatcher.memory.typed.tags import TagOfFeature
 
 
@@ -24,9 +25,16 @@ def menu() -> Mapping[str, str]:
 
 @hook
 def answer_tag() -> TagOfFeature:
-    from dispatcher.features.schedules.tag import TAG
+    from dispatcher.features.schedules.wording import TAG
 
     return TAG
+
+
+@hook
+def day_table() -> FeatureTable:
+    from dispatcher.features.schedules.table import TABLE
+
+    return TABLE
 
 
 @hook

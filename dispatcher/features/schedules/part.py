@@ -12,6 +12,7 @@ from dispatcher.answering.commands.command import Handler
 from dispatcher.answering.hooks import Core
 from dispatcher.features.schedules.commands import ScheduleCommands
 from dispatcher.features.schedules.settings import ScheduleSettings
+from dispatcher.features.schedules.table import ScheduleKind
 from shared.errors import HmemError
 from shared.hooks import hook
 
@@ -31,8 +32,8 @@ class SchedulesPart:
     def chat_commands(self) -> Mapping[str, Handler]:
         day, rights = self._core.day, self._core.rights
         return {
-            "remind": ScheduleCommands(day, rights, self._limit, "reminder"),
-            "every": ScheduleCommands(day, rights, self._limit, "question", owners_only=True),
+            "remind": ScheduleCommands(day, rights, self._limit, ScheduleKind.REMINDER),
+            "every": ScheduleCommands(day, rights, self._limit, ScheduleKind.QUESTION),
         }
 
     @hook

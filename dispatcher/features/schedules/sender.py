@@ -12,14 +12,16 @@ import re
 import time
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import structlog
 from redis import Redis
 
 from dispatcher.features.schedules import keys as schedule_keys
-from dispatcher.memory.typed.scheduling import due_text
+from dispatcher.features.schedules.table import Schedule, ScheduleKind, Schedules
+from dispatcher.features.schedules.wording import due_text
+from dispatcher.memory.day.memory import DayMemory
 from dispatcher.queue.chats import chosen_language, is_closed
 from dispatcher.queue.scripts import script_text
 from dispatcher.queue.state import read_holds
@@ -31,16 +33,14 @@ from shared.turns.signed import Button, keyboard_json, secret_in, sign_record
 from shared.wire import keys
 from shared.wire.ids import bot_of
 
-if TYPE_CHECKING:
-    from dispatcher.memory.day.memory import DayMemory
-    from dispatcher.memory.store.schedules import Schedule
-
 log = structlog.get_logger()
 
 #: Schedules of one round; the rest is sent in the next one, at once.
 PER_ROUND = 200
 #: Seconds between two looks when nothing is due before: what is due sooner has been set just now.
 LONGEST_WAIT, SHORTEST_WAIT = 10.0, 0.2
+#: How long one that is over can be snoozed; the button below it is valid for two days.
+KEPT_SECONDS = 7 * 86_400.0
 #: … while questions are held (postpone.lua).
 HELD_WAIT = 2.0
 #: From so many seconds on, what comes is late, and says so.
@@ -65,10 +65,9 @@ class ScheduleSender:
 
     def round(self) -> float:
         """Send what is due; returns the seconds until the next look. HmemError or RedisError if store or Redis do not answer."""
-        from dispatcher.memory.store.schedules import ScheduleKind
-
-        now = self._now()
-        due = self._day.schedules.due(now, PER_ROUND)
+        now, table = self._now(), Schedules(self._day.database)
+        table.prune(now - KEPT_SECONDS)
+        due = table.due(now, PER_ROUND)
         held, waits = read_holds(self._client, now - LATE_SECONDS) if due else {}, False
         for one in due:
             moment = one.waits_for
@@ -76,7 +75,7 @@ class ScheduleSender:
                 continue
             if one.chat_id not in self._allowed and is_closed(self._client, one.chat_id):
                 log.info("a schedule of a chat that was removed is not carried out", chat=one.chat_id)
-                self._day.schedules.advance(one, now)
+                table.advance(one, now)
                 continue
             if one.kind is ScheduleKind.QUESTION and (one.chat_id in held or "" in held):
                 waits = True  # behind what waits already, a question at the head of the queue would overtake it
@@ -86,12 +85,12 @@ class ScheduleSender:
             with speaking(language):
                 send(one, moment, now, language)
             crash_point("schedules:sent")
-            self._day.schedules.advance(one, now)
+            table.advance(one, now)
         if waits:
             return HELD_WAIT
         if len(due) == PER_ROUND:
             return 0.0
-        at = self._day.schedules.next_due()
+        at = table.next_due()
         wait = LONGEST_WAIT if at is None else at - self._now()
         return max(SHORTEST_WAIT, min(LONGEST_WAIT, wait))
 
@@ -120,32 +119,17 @@ class ScheduleSender:
         task |= {"chat_type": "group" if is_group(chat_id) else "private"}
         waiting = {"chat": chat_id, "at": now} | ({"user": one.user_id} if one.user_id else {})
         waiting |= {"language": language} if language else {}
-        refusal = {
-            "id": f"limit-{name}",
-            "chat_id": chat_id,
-            "text": tr(LIMIT_REACHED).format(number=one.number, limit=limit),
-            "created_at": now,
-        }
+        said = tr(LIMIT_REACHED).format(number=one.number, limit=limit)
+        refusal = {"id": f"limit-{name}", "chat_id": chat_id, "text": said, "created_at": now}
         day = datetime.fromtimestamp(now, ZoneInfo(one.zone)).strftime("%Y-%m-%d")
         bot, outbox = keys.bot_waiting(bot_of(chat_id)), keys.outbox(bot_of(chat_id))
         awaited = sign_record(self._secret, f"{bot} {task_id}", waiting) if _OUR_CHAT.fullmatch(chat_id) else b""
+        once, asked_today = keys.reminded(f"schedule-{name}"), schedule_keys.asked(day, chat_id)
+        signed = sign_record(self._secret, outbox, refusal)
+        lives = keys.REMINDED_TTL_SECONDS, schedule_keys.TTL_SECONDS
         asked = self._ask(
-            keys=[
-                keys.reminded(f"schedule-{name}"),
-                keys.TASKS,
-                bot,
-                schedule_keys.asked(day, chat_id),
-                outbox,
-            ],
-            args=[
-                dumps(task),
-                task_id,
-                awaited,
-                limit,
-                sign_record(self._secret, outbox, refusal),
-                keys.REMINDED_TTL_SECONDS,
-                schedule_keys.TTL_SECONDS,
-            ],
+            keys=[once, keys.TASKS, bot, asked_today, outbox],
+            args=[dumps(task), task_id, awaited, limit, signed, *lives],
         )
         if int(asked) < 0:
             log.warning("a scheduled question was not asked: the chat's limit of the day is reached", limit=limit)

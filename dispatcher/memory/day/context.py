@@ -125,11 +125,11 @@ class ContextReader:
             labels |= speaker_labels(known.memories, (request.user_id, request.name) if request.user_id else None)
         profile, there = profile_text(known.memories, request.user_id, request.name, now, zone)
         near = self._day.remembering.relevant(chat_id, request.message, RELEVANT, now=now, shown=there, known=known)
-        found, reminders = near, list[str]()
+        found, planned = near, list[str]()
         if days := _days_to_come(request.message, now, zone):
             due = [one for one in known.memories if one.memory_id not in there and _is_due(one, days, zone)]
             found = [*due, *(one for one in found if one not in due)][: 2 * RELEVANT]
-            reminders = self._reminders(request, days, zone)
+            planned = self._coming(request, days, zone)
         shown = there | {one.memory_id for one in found}
         news = [one for one in known.memories if one.memory_id in shown and one.created >= now - EARLIER_SECONDS]
         similar = [(like, one) for one in news if (like := self._day.remembering.nearest(known, one))]
@@ -137,15 +137,15 @@ class ContextReader:
         alike = [ALIKE.format(one=like.number, other=one.number) for like, one in similar]
         if found and request.count_access:  # in the background, because it writes to the disk
             self._counting.submit(self._count, chat_id, [memory.memory_id for memory in found], now)
-        return profile, "\n".join(filter(None, (*reminders, noted_text(found, labels, now, zone), *alike)))
+        return profile, "\n".join(filter(None, (*planned, noted_text(found, labels, now, zone), *alike)))
 
-    def _reminders(self, request: PromptRequest, days: Sequence[Span], zone: ZoneInfo) -> list[str]:
-        """The reminders and scheduled questions of these days, the next to come first."""
-        from dispatcher.memory.typed.text import reminder_lines
+    def _coming(self, request: PromptRequest, days: Sequence[Span], zone: ZoneInfo) -> list[str]:
+        """What features know of these days, such as reminders, the next to come first."""
+        from dispatcher.memory.typed.text import coming_lines
 
-        every = self._day.schedules.every(request.chat_id)
-        coming = sorted((one for one in every if _falls_in(days, one.waits_for)), key=lambda one: one.waits_for or 0.0)
-        return reminder_lines(coming[:RELEVANT], request.user_id, request.moment, zone)
+        every = self._day.coming([request.chat_id], max(end for _, end in days))
+        found = [one for one in every if _falls_in(days, one.at)]
+        return coming_lines(found[:RELEVANT], request.user_id, request.moment, zone)
 
     def _count(self, chat_id: str, ids: Sequence[int], now: float) -> None:
         """Record that memories were shown."""

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from dispatcher.memory.store.actions import Actions
     from dispatcher.memory.store.database import Database
     from dispatcher.memory.store.event_outbox import EventOutbox
+    from dispatcher.memory.store.feature_rows import FeatureRows
+    from dispatcher.memory.store.feature_tables import Coming
     from dispatcher.memory.store.memories import Memories
-    from dispatcher.memory.store.schedules import Schedules
     from dispatcher.memory.store.summaries import Summaries
     from dispatcher.memory.store.turns import Turns
     from dispatcher.memory.today import DayTurns
@@ -73,10 +74,17 @@ class DayStores:
         return Actions(self.database)
 
     @cached_property
-    def schedules(self) -> Schedules:
-        from dispatcher.memory.store.schedules import Schedules
+    def of_features(self) -> list[FeatureRows]:
+        from dispatcher.memory.store.feature_rows import FeatureRows
+        from dispatcher.memory.store.feature_tables import feature_tables
 
-        return Schedules(self.database)
+        return [FeatureRows(self.database, one) for one in feature_tables()]
+
+    def coming(self, chats: Collection[str] | None, until: float) -> list[Coming]:
+        """What features know to be due up to this time in these chats (None: in all), the next first."""
+        with self.reading() as connection:
+            found = [one for rows in self.of_features for one in rows.of.coming(connection, chats, until)]
+        return sorted(found, key=lambda one: one.at)
 
     def reading(self) -> AbstractContextManager[Connection]:
         """A transaction for several reads that belong together."""

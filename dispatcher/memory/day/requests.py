@@ -128,7 +128,8 @@ class MemoryRequests:
         for memory in memories.list(task.chat_id):
             if f"{task.task_id}:user" in (memory.source_turn or "").split():
                 memories.delete(task.chat_id, memory.memory_id)
-        for one in list(self._day.schedules.every(task.chat_id)):
-            if one.source_turn == f"{task.task_id}:user":
-                self._day.schedules.remove(task.chat_id, one.number)
+        for rows in self._day.of_features:
+            for one in rows.rows(task.chat_id):
+                if one.source_turn == f"{task.task_id}:user":
+                    rows.remove(task.chat_id, one.number)
         self._day.actions.remove_task(task.chat_id, task.task_id)

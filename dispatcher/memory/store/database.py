@@ -19,6 +19,7 @@ import structlog
 from sqlalchemy import URL, Connection, Engine, Text, create_engine, event, func, insert, make_url, select, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
+from dispatcher.memory.store.feature_tables import feature_tables
 from dispatcher.memory.store.tables import BATCH, VERSION, metadata, version
 from shared.config.packages import how_to_add
 from shared.errors import HmemError, SettingsError, StoreUnavailable
@@ -50,6 +51,7 @@ class Database:
 
     def __init__(self, url: str | None, state_dir: Path) -> None:
         """`url` is `DAY_STORE_URL`; None or "" means SQLite in the state directory. SettingsError for an unusable URL."""
+        feature_tables()  # which adds them to the metadata
         self._url = store_url(url, state_dir)
         self._ours = state_dir
         self._engine: Engine | None = None
@@ -200,7 +202,8 @@ class Database:
     def _make_tables(self, engine: Engine) -> None:
         """Unless they are there."""
         with engine.connect() as connection:
-            if self._is_made(connection):
+            there = connection.dialect.has_table
+            if self._is_made(connection) and all(there(connection, one.table.name) for one in feature_tables()):
                 return
         with engine.connect().execution_options(hmem_writes=True) as connection, connection.begin():
             if self.path is None:
@@ -209,6 +212,7 @@ class Database:
                 metadata.create_all(connection, checkfirst=False)  # a table of another program in their way is an error
                 version.create(connection)
                 connection.execute(insert(version).values(version_num=VERSION))
+            metadata.create_all(connection)  # those of features that have come since
 
     def _is_made(self, connection: Connection) -> bool:
         """StoreUnavailable for tables of another version."""

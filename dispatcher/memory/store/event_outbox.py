@@ -1,4 +1,4 @@
-"""The outbox of events: which memories and schedules have changed, noted in the transaction that changes them, until Redis has their events.
+"""The outbox of events: which memories and rows of features have changed, noted in the transaction that changes them, until Redis has their events.
 
 An event says how its subject is now, so several changes are one event, and handing one over again changes nothing.
 """
@@ -15,15 +15,18 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row, Table
 
 from dispatcher.memory.store.database import Database
+from dispatcher.memory.store.feature_tables import feature_tables
 from dispatcher.memory.store.rows import batches, enter, insert, json_list, json_text
-from dispatcher.memory.store.tables import chats, event_outbox, memories, schedules
+from dispatcher.memory.store.tables import chats, event_outbox, memories
 from shared.turns.events import Event, EventChange, EventKind
 
-_TABLES: dict[EventKind, Table] = {EventKind.MEMORY: memories, EventKind.SCHEDULE: schedules}
-#: The counter of a chat that has the highest number of each.
-_COUNTERS = {EventKind.MEMORY: "last_memory", EventKind.SCHEDULE: "last_schedule"}
-#: Columns that are not in a state: the store's own, and what the event has beside it.
-_LEFT_OUT = ("memory_id", "schedule_id", "chat_id", "number", "uid", "embedding", "embedding_model", "superseded_by")
+#: Columns that are not in a state, beside the store's own ids: of a memory what can be made again, and what the event has beside it.
+_LEFT_OUT = ("chat_id", "number", "uid", "embedding", "embedding_model", "superseded_by")
+
+
+def subjects() -> dict[str, Table]:
+    """Kind of an event → the table of what it is about."""
+    return {EventKind.MEMORY.value: memories, **{one.kind: one.table for one in feature_tables()}}
 
 
 def new_uid() -> str:
@@ -32,12 +35,12 @@ def new_uid() -> str:
 
 
 def note_changes(
-    connection: Connection, kind: EventKind, chat_id: str, subjects: Iterable[tuple[str, int]], what: EventChange
+    connection: Connection, kind: str, chat_id: str, changed: Iterable[tuple[str, int]], what: EventChange
 ) -> None:
-    """Note in this transaction that the subjects (uid, number) have changed. A mere use does not hide another change that waits."""
+    """Note in this transaction that these subjects (uid, number) have changed. A mere use does not hide another change that waits."""
     rows = [
-        {"kind": kind.value, "uid": uid, "chat_id": chat_id, "number": number, "what": what.value, "at": time.time(), "mark": new_uid()}
-        for uid, number in subjects
+        {"kind": str(kind), "uid": uid, "chat_id": chat_id, "number": number, "what": what.value, "at": time.time(), "mark": new_uid()}
+        for uid, number in changed
     ]  # fmt: skip
     if not rows:
         return
@@ -65,19 +68,20 @@ class EventOutbox:
         self._database = database
 
     def waiting(self, limit: int) -> list[WaitingEvent]:
-        """The events that wait longest, each with the state of its subject now."""
-        query = sa.select(event_outbox).order_by(event_outbox.c.at).limit(limit)
+        """The events that wait longest, each with the state of its subject now; those of a feature that is not there stay."""
+        tables = subjects()
+        query = sa.select(event_outbox).where(event_outbox.c.kind.in_(tables)).order_by(event_outbox.c.at).limit(limit)
         with self._database.reading() as connection:
             rows = connection.execute(query).all()
             states = {
                 (kind, uid): state
-                for kind in _TABLES
-                for uid, state in _states(connection, kind, [row.uid for row in rows if row.kind == kind])
+                for kind, table in tables.items()
+                for uid, state in _states(connection, table, [row.uid for row in rows if row.kind == kind])
             }
         return [
             WaitingEvent(
                 Event(
-                    EventKind(row.kind), row.uid, row.chat_id, EventChange(row.what), row.at, states.get((row.kind, row.uid)), row.number
+                    row.kind, row.uid, row.chat_id, EventChange(row.what), row.at, states.get((row.kind, row.uid)), row.number
                 ),
                 row.mark,
             )
@@ -90,10 +94,11 @@ class EventOutbox:
             for some in batches(one.mark for one in handed_over):
                 connection.execute(sa.delete(event_outbox).where(event_outbox.c.mark.in_(some)))
 
-    def put_back(self, kind: EventKind, chat_id: str, events: list[Event]) -> int:
+    def put_back(self, kind: str, chat_id: str, events: list[Event]) -> int:
         """Make rows of the events of a chat, as far as the store does not have them; how many. One whose subject is gone only keeps its number from
         being used again. One transaction."""
-        table, counter = _TABLES[kind], _COUNTERS[kind]
+        table = subjects()[kind]
+        counter = "last_memory" if table is memories else "last_row"
         made = 0
         with self._database.begin() as connection:
             enter(connection, chat_id, "memories_changed")
@@ -113,21 +118,19 @@ class EventOutbox:
                 connection.execute(sa.insert(table).values(_row(table, one, number)))
             values = {counter: last}
             connection.execute(sa.update(chats).where(chats.c.chat_id == chat_id).values(values))
-            if kind is EventKind.MEMORY:
+            if table is memories:
                 _link(connection, events)
         return made
 
 
-def _states(connection: Connection, kind: EventKind, uids: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _states(connection: Connection, table: Table, uids: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """(uid, state) of the rows that are there."""
-    table = _TABLES[kind]
+    left_out = {*_LEFT_OUT, *table.primary_key.columns.keys()}
     for some in batches(uids):
         rows = connection.execute(sa.select(table).where(table.c.uid.in_(some))).all()
-        newer = _newer(connection, rows) if kind is EventKind.MEMORY else {}
+        newer = _newer(connection, rows) if table is memories else {}
         for row in rows:
-            state = {
-                name: value for name, value in row._asdict().items() if name not in _LEFT_OUT and value is not None
-            }
+            state = {name: value for name, value in row._asdict().items() if name not in left_out and value is not None}
             if "wordings" in state:
                 state["wordings"] = list(json_list(state["wordings"]))
             if by := newer.get(row.uid):

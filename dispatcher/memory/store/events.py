@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from dispatcher.memory.store.feature_tables import feature_tables
 from shared.system.faults import crash_point
 from shared.turns.events import Event, EventKind
 from shared.wire import keys
@@ -36,13 +37,14 @@ def hand_over(outbox: EventOutbox, client: Redis) -> int:
 
 
 def put_back(outbox: EventOutbox, client: Redis, events: Iterable[Event], hidden: Iterable[str]) -> dict[str, int]:
-    """Bring back what archived events tell, as far as this host does not have it; kind → how many. `hidden`: uids of what was forgotten since."""
+    """Bring back what archived events tell, as far as this host does not have it; kind → how many. `hidden`: uids of what was
+    forgotten since. What is of a feature that is not there stays in the archive."""
     gone, made = frozenset(hidden), Counter[str]()
     left = sorted((one for one in events if one.id not in gone), key=lambda one: (one.kind, one.chat_id))
     for (kind, chat_id), some in groupby(left, key=lambda one: (one.kind, one.chat_id)):
-        if kind is EventKind.CHAT:
+        if kind == EventKind.CHAT:
             made[str(kind)] += sum(_set_chat(client, one) for one in some)
-        elif kind in (EventKind.MEMORY, EventKind.SCHEDULE):
+        elif kind in (EventKind.MEMORY, *(one.kind for one in feature_tables())):
             made[str(kind)] += outbox.put_back(kind, chat_id, sorted(some, key=lambda one: one.number))
     return dict(made)
 

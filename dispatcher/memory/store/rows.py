@@ -111,7 +111,7 @@ def _new_chat(chat_id: str) -> dict[str, Any]:
         "turns_changed": 0,
         "memories_changed": 0,
         "last_memory": 0,
-        "last_schedule": 0,
+        "last_row": 0,
     }
 
 

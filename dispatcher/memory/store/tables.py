@@ -16,7 +16,8 @@ BATCH = 500
 
 metadata = sa.MetaData()
 
-#: One row for each chat with data: counters that change with its rows. `epoch` distinguishes a recreated row from the old one.
+#: One row for each chat with data: counters that change with its rows (`last_row`: of features' tables; a store calls it
+#: by the first of them). `epoch` distinguishes a recreated row from the old one.
 chats = sa.Table(
     "chats",
     metadata,
@@ -25,16 +26,16 @@ chats = sa.Table(
     sa.Column("turns_changed", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("memories_changed", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("last_memory", sa.BigInteger, nullable=False, server_default="0"),
-    sa.Column("last_schedule", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("last_schedule", sa.BigInteger, key="last_row", nullable=False, server_default="0"),
 )
 
 #: SQLite increments only an INTEGER by itself; AUTOINCREMENT never reuses a number.
-_NUMBER = sa.BigInteger().with_variant(sa.Integer, "sqlite")
+NUMBER = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 turns = sa.Table(
     "turns",
     metadata,
-    sa.Column("turn_no", _NUMBER, primary_key=True, autoincrement=True),
+    sa.Column("turn_no", NUMBER, primary_key=True, autoincrement=True),
     sa.Column("chat_id", sa.Text, nullable=False),
     sa.Column("turn_id", sa.Text, nullable=False),
     sa.Column("task_id", sa.Text, nullable=False),
@@ -79,7 +80,7 @@ summaries = sa.Table(
 memories = sa.Table(
     "memories",
     metadata,
-    sa.Column("memory_id", _NUMBER, primary_key=True, autoincrement=True),
+    sa.Column("memory_id", NUMBER, primary_key=True, autoincrement=True),
     sa.Column("chat_id", sa.Text, nullable=False),
     sa.Column("number", sa.BigInteger, nullable=False),
     sa.Column("type", sa.Text, nullable=False),
@@ -122,36 +123,8 @@ actions = sa.Table(
     sa.Index("actions_by_age", "at"),
 )
 
-#: Reminders and scheduled questions. `due` is the next moment by the rule, `snoozed` one more; without both it is over, and stays for a while to be
-#: snoozed. `rule` is empty for one that comes once.
-schedules = sa.Table(
-    "schedules",
-    metadata,
-    sa.Column("schedule_id", _NUMBER, primary_key=True, autoincrement=True),
-    sa.Column("chat_id", sa.Text, nullable=False),
-    sa.Column("number", sa.BigInteger, nullable=False),
-    sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("user_id", sa.Text),
-    sa.Column("name", sa.Text),
-    sa.Column("text", sa.Text, nullable=False),
-    sa.Column("rule", sa.Text, nullable=False),
-    sa.Column("clock", sa.Text, nullable=False),
-    sa.Column("zone", sa.Text, nullable=False),
-    sa.Column("due", sa.Double),
-    sa.Column("snoozed", sa.Double),
-    sa.Column("last_due", sa.Double),
-    sa.Column("source_turn", sa.Text),
-    sa.Column("created", sa.Double, nullable=False),
-    sa.Column("uid", sa.Text),
-    sa.UniqueConstraint("chat_id", "number", name="schedules_by_number"),
-    sa.Index("schedules_by_uid", "uid", unique=True),
-    sa.Index("schedules_by_due", "due"),
-    sa.Index("schedules_by_snooze", "snoozed"),
-    sqlite_autoincrement=True,
-)
-
-#: Which memories and schedules have changed since their last event (shared/turns/events.py) was handed to Redis. No words: an event has the row as it
-#: is when it is handed over. `mark` differs with each change.
+#: Which memories and rows of features have changed since their last event (shared/turns/events.py) was handed to Redis. No words: an event has the
+#: row as it is when it is handed over. `mark` differs with each change.
 event_outbox = sa.Table(
     "event_outbox",
     metadata,

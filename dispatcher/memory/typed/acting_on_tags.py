@@ -26,7 +26,7 @@ from dispatcher.memory.typed.sentences import (
     quoted,
     unclear,
 )
-from dispatcher.memory.typed.tags import AnswerTags, Tag, TagKind, feature_tags
+from dispatcher.memory.typed.tags import AnswerTags, Tag, TagKind, tag_kinds
 from shared.errors import InvalidInput
 from shared.text.translations import tr
 
@@ -72,8 +72,8 @@ class TagActing(Acting):
             return self._completing(answer, tag)
         if tag.kind == TagKind.FORGET:
             return self._forgetting_matching(answer, tag)
-        if (of_feature := feature_tags().get(tag.kind)) and of_feature.plan:
-            return of_feature.plan(self._day, answer, tag)
+        if plan := tag_kinds()[tag.kind].plan:
+            return plan(self._day, answer, tag)
         return self._keeping(answer, tag)
 
     def _keeping(self, answer: AnswerTags, tag: Tag) -> Effect:

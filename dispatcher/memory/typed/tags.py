@@ -93,21 +93,20 @@ def answer_tag() -> TagOfFeature | None:
 
 
 @cache
-def feature_tags() -> Mapping[str, TagOfFeature]:
-    """By word."""
-    return {one.word: one for one in features().ask(answer_tag)}
+def tag_kinds() -> Mapping[str, TagOfFeature]:
+    """By word, all that an answer may have."""
+    core = (TagOfFeature(kind.value, OPTIONS.get(kind, ())) for kind in TagKind)
+    return {one.word: one for one in (*core, *features().ask(answer_tag))}
 
 
-@cache
-def _options() -> Mapping[str, tuple[str, ...]]:
-    """Every word of a tag → its options."""
-    more = {one.word: one.options for one in feature_tags().values()}
-    return {**{kind.value: OPTIONS.get(kind, ()) for kind in TagKind}, **more}
+def is_carried_out(tag: Tag) -> bool:
+    """Not by `answered` alone."""
+    return tag.kind in TagKind.__members__ or tag_kinds()[tag.kind].plan is not None
 
 
 def instructions() -> str:
     """What the prompt teaches of tags."""
-    return _INSTRUCTIONS.format(more="".join(f"{one.taught}\n" for one in feature_tags().values() if one.taught))
+    return _INSTRUCTIONS.format(more="".join(f"{one.taught}\n" for one in tag_kinds().values() if one.taught))
 
 
 @dataclass(frozen=True)
@@ -172,7 +171,7 @@ class AnswerTags:
             name=name if isinstance(name, str) else None,
         )
         tags = [Tag(int(t["number"]), str(t["kind"]), str(t["text"]), dict(t["options"])) for t in record["tags"]]
-        if unknown := {tag.kind for tag in tags} - set(_options()):
+        if unknown := {tag.kind for tag in tags} - set(tag_kinds()):
             raise ValueError(f"no tag of this program: {unknown}")
         numbers = None if shown is None else frozenset(map(int, shown))
         said_at = timestamp_of(record["said_at"])
@@ -198,18 +197,12 @@ class _Place:
 
 
 @cache
-def _opening() -> re.Pattern[str]:
-    """How a tag begins."""
-    code = rf"(?:[^\S\n\r]++(?P<code>[0-9A-Za-z]{{1,{LONGEST_CODE}}}+))?+"
-    return re.compile(rf"\[(?P<kind>{'|'.join(_options())}){code}[^\S\n\r]*+:")
-
-
-@cache
-def _beginning() -> re.Pattern[str]:
-    """The end of a text that may become the beginning of a tag."""
-    parts = "|".join(sorted({kind[:end] for kind in _options() for end in range(len(kind))}))
-    code = rf"(?:(?<=\s)[0-9A-Za-z]{{1,{LONGEST_CODE}}}+[^\S\n\r]*+)?+"
-    return re.compile(rf"\[(?:{parts}|(?:{'|'.join(_options())})[^\S\n\r]*+{code})\Z")
+def _syntax() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """How a tag begins; the end of a text that may become the beginning of a tag."""
+    kinds, code = "|".join(tag_kinds()), f"[0-9A-Za-z]{{1,{LONGEST_CODE}}}+"
+    parts = "|".join(sorted({kind[:end] for kind in tag_kinds() for end in range(len(kind))}))
+    opening = rf"\[(?P<kind>{kinds})(?:[^\S\n\r]++(?P<code>{code}))?+[^\S\n\r]*+:"
+    return re.compile(opening), re.compile(rf"\[(?:{parts}|(?:{kinds})[^\S\n\r]*+(?:(?<=\s){code}[^\S\n\r]*+)?+)\Z")
 
 
 #: What may end a tag: no link's text, and nothing within a word. Tried as often as a tag may have brackets inside.
@@ -258,9 +251,9 @@ def without_tags_so_far(answer: str, code: str) -> str:
     if not code:
         return answer
     text = parse(answer, code).text
-    if left := next((found for found in _opening().finditer(text) if found["code"] == code), None):
+    if left := next((found for found in _syntax()[0].finditer(text) if found["code"] == code), None):
         text = text[: left.start()]
-    if unfinished := _beginning().search(text):
+    if unfinished := _syntax()[1].search(text):
         text = text[: unfinished.start()]
     return text.rstrip() if text != answer else text
 
@@ -273,7 +266,7 @@ def _places(answer: str, code: str) -> tuple[list[_Place], int]:
     """All valid tags, in order; how many more have another code or none."""
     found: list[_Place] = []
     strange = 0
-    for at, text in _paragraphs(answer) if _opening().search(answer) else ():
+    for at, text in _paragraphs(answer) if _syntax()[0].search(answer) else ():
         tokens: list[Token] = []
         _markdown().inline.parse(text, _markdown(), {"table": _TABLE.search(text)}, tokens)
         for opening, content, end in (token.meta["tag"] for token in tokens if token.type == "tag"):
@@ -288,7 +281,7 @@ def _tag(kind: str, content: str, number: int) -> Tag | None:
     """None if its text is empty or too long."""
     if len(content) > MOST_CHARACTERS:
         return None
-    names = "|".join(_options()[kind])
+    names = "|".join(tag_kinds()[kind].options)
     text, *rest = re.split(rf"\|\s*({names})\s*:", content, flags=re.IGNORECASE) if names else [content]
     options = {name.upper(): said for name, value in zip(rest[::2], rest[1::2], strict=True) if (said := value.strip())}
     return Tag(number, kind, text.strip(), options) if text.strip() else None
@@ -309,7 +302,7 @@ def _markdown() -> MarkdownIt:
 
 
 def _found_tag(state: StateInline, _silent: bool) -> bool:
-    opening = _opening().match(state.src, state.pos)
+    opening = _syntax()[0].match(state.src, state.pos)
     if opening is None or (end := _end_of(state.src, opening.end())) is None:
         return False
     before = state.src[max(0, state.pos - LINE_CHARACTERS) : state.pos].rpartition("\n")[2]

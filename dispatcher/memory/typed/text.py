@@ -16,8 +16,8 @@ from shared.text.translations.dates import day_shown
 from shared.turns.speakers import label
 
 if TYPE_CHECKING:
+    from dispatcher.memory.store.feature_tables import Coming
     from dispatcher.memory.store.memories import Memory
-    from dispatcher.memory.store.schedules import Schedule
 
 #: The longest that a memory is shown.
 LINE_CHARACTERS = 300
@@ -93,18 +93,18 @@ def noted_text(memories: Sequence[Memory], labels: Mapping[str, str], now: float
     return "\n".join(noted_line(one, labels, now, zone) for one in newest)
 
 
-def reminder_lines(schedules: Iterable[Schedule], asker: str | None, now: float, zone: ZoneInfo) -> list[str]:
+def coming_lines(found: Iterable[Coming], asker: str | None, now: float, zone: ZoneInfo) -> list[str]:
     """`- 4 November 2026, reminder, set by Bob: text (Friday 27 November 2026, 07:00)`; who set it unless that is who asks (a user id)."""
     today = datetime.fromtimestamp(now, zone).date()
     return [
         f"- {day_text(one.created, zone)}, {one.kind}{_set_by(one, asker)}: "
-        f"{shorten(one_line(one.text), LINE_CHARACTERS)} ({_date(one.waits_for or now, zone, today)})"
-        for one in schedules
+        f"{shorten(one_line(one.text), LINE_CHARACTERS)} ({_date(one.at, zone, today)})"
+        for one in found
     ]
 
 
-def _set_by(schedule: Schedule, asker: str | None) -> str:
-    return f", set by {label('user', schedule.name)}" if schedule.name and schedule.user_id != asker else ""
+def _set_by(one: Coming, asker: str | None) -> str:
+    return f", set by {label('user', one.name)}" if one.name and one.user_id != asker else ""
 
 
 def noted_line(memory: Memory, labels: Mapping[str, str], now: float, zone: ZoneInfo) -> str:

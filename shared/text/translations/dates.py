@@ -63,3 +63,14 @@ def day_shown(at: float, now: float, zone: ZoneInfo) -> str:
     if days not in (0, 1):
         return text
     return (tr("{date} (tomorrow)") if days else tr("{date} (today)")).format(date=text)
+
+
+def exact_text(at: float, zone: ZoneInfo) -> str:
+    """`Monday 30 November 2026, 09:00 (Europe/Berlin)`; of an hour that comes twice also which of the two."""
+    local = datetime.fromtimestamp(at, zone)
+    twice = local.replace(fold=0).utcoffset() != local.replace(fold=1).utcoffset()
+    return tr("{date}, {time} ({zone})").format(
+        date=long_date_with_weekday(local.date()),
+        time=f"{local:%H:%M}",
+        zone=f"{zone.key}, {local:%Z}" if twice else zone.key,
+    )

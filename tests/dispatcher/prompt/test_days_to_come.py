@@ -7,7 +7,6 @@ from datetime import datetime
 
 from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.memory.store.schedules import Schedule, ScheduleKind
 from dispatcher.prompt.assemble import assemble
 from shared.turns.records import Task, Turn
 from tests.support.day.acting import BERLIN
@@ -17,7 +16,7 @@ ROOMS = "cellar attic kitchen garage garden bathroom hallway balcony office"
 
 
 def test_what_is_due_then_comes_with_a_question_about_days_to_come(light: World) -> None:
-    """Of memories, reminders and earlier turns, however long ago they were told; not with a question about what was."""
+    """Of memories and earlier turns, however long ago they were told; not with a question about what was."""
     monday = datetime(2026, 11, 9, 9, tzinfo=BERLIN).timestamp()
     with closing(DayMemory(light.settings(embedding_backend="none", chat_timezone=BERLIN.key), nullcontext)) as day:
         day.open()
@@ -26,10 +25,6 @@ def test_what_is_due_then_comes_with_a_question_about_days_to_come(light: World)
         told += [("the dentist sees Lena on Thursday 12 November 2026 at 8:20", 40), ("the plumber comes on Friday 20 November 2026", 0)]  # fmt: skip
         for number, (note, days) in enumerate(told):
             day.acting.add(Task(f"t{number}", "9", ""), note, monday - days * 86_400)
-        thursday = datetime(2026, 11, 12, 7, tzinfo=BERLIN).timestamp()
-        day.schedules.add(
-            Schedule("9", ScheduleKind.REMINDER, "put out the bin", BERLIN.key, thursday, monday, "7", "Bob")
-        )
         day.upkeep.store_turns([Turn("t99", "user", "9", "The school play is on 13 November", monday - 20 * 86_400)])
 
         def given(message: str) -> str:
@@ -38,7 +33,6 @@ def test_what_is_due_then_comes_with_a_question_about_days_to_come(light: World)
 
         ahead = given("What do I have to do this week?")
         assert "the dentist sees Lena" in ahead
-        assert "- 9 November 2026, reminder, set by Bob: put out the bin (Thursday 12 November 2026, 07:00)" in ahead
         assert "The school play is on 13 November" in ahead
         assert "plumber" not in ahead
         assert "dentist" not in given("What did I do last week?")

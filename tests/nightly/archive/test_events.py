@@ -29,7 +29,7 @@ def happens(world: World, name: str, text: str | None, at: float = 100.0, **more
 def archived(world: World) -> dict[str, str | None]:
     """Id → text of each subject, as it is now."""
     events = last_events(world.night_dir / "archive")
-    return {one.id: (one.state or {}).get("text") for one in events if one.kind is EventKind.MEMORY}
+    return {one.id: (one.state or {}).get("text") for one in events if one.kind == EventKind.MEMORY}
 
 
 def test_events_are_archived_and_flushed_and_the_last_one_counts(light: World) -> None:
@@ -43,6 +43,15 @@ def test_events_are_archived_and_flushed_and_the_last_one_counts(light: World) -
     light.night()
     assert archived(light) == {"a1": "the flight is on the 14th", "b2": None}
     compare(light)
+
+
+def test_an_event_of_a_kind_that_only_another_program_knows_is_archived_like_others(light: World) -> None:
+    event = Event("tide", "a1", CHAT, EventChange.MADE, 100.0, {"text": "high water"}, 1)
+    light.redis.set(event.key, event.to_json())
+    light.night()
+    assert light.redis.keys("hcli:mem:event:*") == []
+    (kept,) = last_events(light.night_dir / "archive")
+    assert kept == event
 
 
 def test_an_event_that_changed_since_it_was_exported_stays_in_redis(light: World) -> None:

@@ -16,7 +16,6 @@ from dispatcher.chat_data.forget.layers.redis import RedisLayer
 from dispatcher.chat_data.forget.layers.store import StoreLayer
 from dispatcher.chat_data.forget.request import ForgetRequest, Scope
 from dispatcher.memory.store.memories import Memory, MemoryType
-from dispatcher.memory.store.schedules import Schedule, ScheduleKind
 from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.store.turns import StoredTurn
 from dispatcher.queue.refused import dead_letter
@@ -87,7 +86,9 @@ def plant_store(world: World, chat: str, texts: list[str]) -> None:
         store.turns.store([StoredTurn(Turn(task, "user", chat, text, now, None, f"session-{chat}"))])
         store.summaries.store(SessionSummary(chat, f"session-{number}", text, now, now, now, (turn,)))
         store.memories.add(chat, Memory(chat, MemoryType.FACT, text, created=now, source_turn=turn))
-        store.schedules.add(Schedule(chat, ScheduleKind.REMINDER, text, "UTC", now + 9e6, now, source_turn=turn))
+        for rows in store.of_features:
+            needed = {one.name: "" for one in rows.columns if not (one.nullable or one.primary_key)}
+            rows.insert(needed | {"chat_id": chat, "text": text, "created": now, "source_turn": turn})
         store.actions.apply_once(chat, task, 1, "remember", partial(outcome, text), now=now)
     store.close()
 

@@ -94,7 +94,7 @@ class RedisLayer:
                     yield RedisEntry("redis: turns", key, raw, "value", (turn.words,))
 
     def _events(self, scope: Scope) -> Iterator[RedisEntry]:
-        """What waits for the archive of memories and schedules, and of what a chat has set."""
+        """What waits for the archive of memories and rows of features, and of what a chat has set."""
         for key, raw in self._reader.scan(f"{keys.EVENT_PREFIX}*"):
             try:
                 event = Event.parse(key, raw)

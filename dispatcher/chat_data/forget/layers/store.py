@@ -1,14 +1,14 @@
-"""The day store: turns of the day, session summaries, typed memories, and the recorded outcomes of tags."""
+"""The day store: turns of the day, session summaries, typed memories, the recorded outcomes of tags, and the tables of features."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from dispatcher.chat_data.forget.request import Scope
 from dispatcher.memory.day.parts import DayStores
 from dispatcher.memory.store.memories import Memory
-from dispatcher.memory.store.schedules import Schedule
 from dispatcher.memory.store.summaries import SessionSummary
 from shared.config.settings import Settings
 from shared.turns.records import Turn
@@ -16,22 +16,23 @@ from shared.turns.records import Turn
 
 @dataclass
 class Stored:
-    """Rows that are covered; actions as (chat, task id, number, outcome)."""
+    """Rows that are covered; actions as (chat, task id, number, outcome); `of_features`: name of a table → its rows."""
 
     turns: list[Turn] = field(default_factory=list)
     summaries: list[SessionSummary] = field(default_factory=list)
     memories: list[Memory] = field(default_factory=list)
     actions: list[tuple[str, str, int, str]] = field(default_factory=list)
-    schedules: list[Schedule] = field(default_factory=list)
+    of_features: dict[str, list[Any]] = field(default_factory=dict)
 
     @property
     def texts(self) -> list[str]:
         said = [turn.words for turn in self.turns] + [text for memory in self.memories for text in memory.texts]
-        return said + [one.text for one in self.schedules]
+        return said + [one.text for some in self.of_features.values() for one in some]
 
     @property
     def counts(self) -> dict[str, int]:
-        return {f"store: {name}": len(rows) for name, rows in vars(self).items() if rows}
+        tables = {name: rows for name, rows in vars(self).items() if name != "of_features"} | self.of_features
+        return {f"store: {name}": len(rows) for name, rows in tables.items() if rows}
 
 
 class StoreLayer(DayStores):
@@ -44,8 +45,11 @@ class StoreLayer(DayStores):
         memories = [one for one in self.memories.every() if _covers_memory(scope, one)]
         rows = self.actions.every(chat_id)
         actions = [row[:4] for row in rows if scope.covers_text(row[0], row[1], at=row[4], text=row[3])]
-        schedules = [one for one in self.schedules.every(chat_id) if _covers_schedule(scope, one)]
-        return Stored(covered, summaries, memories, actions, schedules)
+        of_features = {
+            rows.of.table.name: [one for one in rows.rows(chat_id) if _covers_row(scope, one)]
+            for rows in self.of_features
+        }
+        return Stored(covered, summaries, memories, actions, of_features)
 
     def remove(self, scope: Scope) -> dict[str, int]:
         """Remove the rows; returns layer → how many. The store's files are rewritten, so that no free page contains them."""
@@ -58,8 +62,9 @@ class StoreLayer(DayStores):
             self.memories.delete(memory.chat_id, memory.memory_id)
         for chat_id, task_id in dict.fromkeys(row[:2] for row in stored.actions):
             self.actions.remove_task(chat_id, task_id)
-        for one in stored.schedules:
-            self.schedules.remove(one.chat_id, one.number)
+        for rows in self.of_features:
+            for one in stored.of_features[rows.of.table.name]:
+                rows.remove(one.chat_id, one.number)
         self.database.scrub()
         return stored.counts
 
@@ -73,8 +78,8 @@ class StoreLayer(DayStores):
             yield from memory.texts
         for *_, outcome, _at in self.actions.every():
             yield outcome
-        for one in self.schedules.every():
-            yield one.text
+        for rows in self.of_features:
+            yield from (one.text for one in rows.rows())
 
 
 def open_store(settings: Settings) -> StoreLayer | None:
@@ -89,8 +94,8 @@ def _covers_memory(scope: Scope, memory: Memory) -> bool:
     return _covers(scope, memory.chat_id, memory.created, _sources(memory))
 
 
-def _covers_schedule(scope: Scope, one: Schedule) -> bool:
-    """For a chat: those set in that time. Else the ones that a covered turn asked for, or that contain the text."""
+def _covers_row(scope: Scope, one: Any) -> bool:
+    """For a chat: those made in that time. Else the ones that a covered turn asked for, or that contain the text."""
     task_id = (one.source_turn or "").rpartition(":")[0]
     return scope.covers_text(one.chat_id, task_id, one.created, one.text)
 

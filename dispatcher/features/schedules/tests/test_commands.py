@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dispatcher.memory.store.schedules import Schedule, ScheduleKind, Schedules
+from dispatcher.features.schedules.table import Schedule, ScheduleKind, Schedules
 from shared.turns.records import dumps, loads_object
 from tests.support.day.talking import CHAT, Talk, outbox, quick_talk, store
 from tests.support.day.telegram_bot import Stage, staged

@@ -14,13 +14,13 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from dispatcher.features.schedules import sender as module
+from dispatcher.features.schedules import wording
+from dispatcher.features.schedules.schedule_dates import read_repeating, read_request
 from dispatcher.features.schedules.sender import ScheduleSender
 from dispatcher.features.schedules.settings import ScheduleSettings
-from dispatcher.memory.dates.schedule_dates import read_repeating, read_request
+from dispatcher.features.schedules.table import Schedule, ScheduleKind, Schedules
+from dispatcher.features.schedules.wording import confirmed_text, new_schedule
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.memory.store.schedules import Schedule, ScheduleKind
-from dispatcher.memory.typed import scheduling
-from dispatcher.memory.typed.scheduling import confirmed_text, new_schedule
 from shared.text.translations import current_language
 from shared.turns.records import Task
 from shared.wire import keys
@@ -61,7 +61,7 @@ class Clock:
 def remember(day: DayMemory, text: str, now: float, chat: str = CHAT, *, question: bool = False) -> Schedule:
     kind = ScheduleKind.QUESTION if question else ScheduleKind.REMINDER
     due, words = (read_repeating if question else read_request)(text, now, BERLIN)
-    return day.schedules.add(new_schedule(Task("t", chat, text, "7"), kind, words, due, now, BERLIN))
+    return Schedules(day.database).add(new_schedule(Task("t", chat, text, "7"), kind, words, due, now, BERLIN))
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_what_is_due_comes_in_the_language_that_the_chat_has_chosen(
 
     def due_text(one: Schedule, moment: float, *, late: bool) -> str:
         said.append(current_language())
-        return scheduling.due_text(one, moment, late=late)
+        return wording.due_text(one, moment, late=late)
 
     monkeypatch.setattr(module, "due_text", due_text)
     if chosen:
@@ -152,7 +152,7 @@ def test_of_dispatchers_at_once_one_sends(light: World, day: DayMemory, clock: C
         thread.join()
     texts = [one["text"] for one in outbox(light)]
     assert len(texts) == len(set(texts)) == 20
-    assert {one.due for one in day.schedules.of_chat(CHAT)} == {at(f"2026-11-27 09:0{n}") for n in range(10)}
+    assert {one.due for one in Schedules(day.database).of_chat(CHAT)} == {at(f"2026-11-27 09:0{n}") for n in range(10)}
 
 
 class Killed(BaseException):
@@ -178,7 +178,7 @@ def test_a_death_between_sending_and_the_store_sends_nothing_twice(
     sender.round()
     assert light.redis.lrange("hcli:tasks" if question else "hcli:mem:outbox:main", 0, -1) == sent
     assert len(sent) == 1
-    (one,) = day.schedules.of_chat(CHAT)
+    (one,) = Schedules(day.database).of_chat(CHAT)
     assert one.due == at("2026-11-27 09:00")
 
 
@@ -194,7 +194,7 @@ def test_a_late_one_says_so_and_comes_once(light: World, day: DayMemory, clock: 
     assert [button["command"] for row in message["buttons"] for button in row] == [
         "/remind done 1", "/remind snooze 1 10m", "/remind snooze 1 1h", "/remind snooze 1 tomorrow",
     ]  # fmt: skip
-    assert day.schedules.of_chat(CHAT)[0].due == at("2026-11-30 09:00")
+    assert Schedules(day.database).of_chat(CHAT)[0].due == at("2026-11-30 09:00")
 
 
 def test_scheduled_questions_are_tasks_up_to_the_limit_of_the_day(light: World, clock: Clock) -> None:

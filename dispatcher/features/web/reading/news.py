@@ -16,8 +16,8 @@ from dispatcher.memory.typed.chat_memories import marks_of
 from shared.hooks import features
 
 if TYPE_CHECKING:
+    from dispatcher.memory.store.feature_tables import Coming
     from dispatcher.memory.store.memories import Memory
-    from dispatcher.memory.store.schedules import Schedule
 
 #: Memories that are read to find the new ones, and shown; days ahead, and entries, of what is due.
 READ, SHOWN, DAYS_AHEAD, MOST_DUE = 200, 25, 14, 25
@@ -60,13 +60,12 @@ def _by_number(day: DayMemory, client: Redis, chat_id: str) -> Mapping[int, Pane
     return {entry.number: entry for panel in panels for entry in panel.entries if entry.number}
 
 
-def due(day: DayMemory, sees: Collection[str] | None, now: float) -> list[tuple[float, str, Memory | Schedule]]:
+def due(day: DayMemory, sees: Collection[str] | None, now: float) -> list[tuple[float, str, Memory | Coming]]:
     """(when, chat, the goal or reminder), the most urgent first."""
     until, hidden = now + DAYS_AHEAD * 86_400, _hidden(day)
     goals = [one for one in day.memories.goals(until, MOST_DUE, sees) if one.uid not in hidden]
-    coming = [one for one in day.schedules.due(until, READ) if sees is None or one.chat_id in sees]
-    found: list[tuple[float, str, Memory | Schedule]] = [(one.deadline or 0.0, one.chat_id, one) for one in goals]
-    found += [(one.waits_for or 0.0, one.chat_id, one) for one in coming]
+    found: list[tuple[float, str, Memory | Coming]] = [(one.deadline or 0.0, one.chat_id, one) for one in goals]
+    found += [(one.at, one.chat_id, one) for one in day.coming(sees, until)]
     return sorted(found, key=lambda one: one[0])[:MOST_DUE]
 
 

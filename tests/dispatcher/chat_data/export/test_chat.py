@@ -13,6 +13,7 @@ from redis import Redis
 
 from dispatcher.chat_data.export.chat import export_chat
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.store.feature_tables import feature_tables
 from dispatcher.memory.store.memories import Memory, MemoryType
 from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.tombstones import Forgotten
@@ -25,8 +26,14 @@ from tests.support.samples import ODD_CHATS
 from tests.support.world import REPOSITORY, World
 
 FILES = [
-    "README.txt", "conversation.md", "memories.jsonl", "memories.md", "schedules.json", "summaries.json", "summaries.md", "turns.jsonl",
-]  # fmt: skip
+    "README.txt",
+    "conversation.md",
+    "memories.jsonl",
+    "memories.md",
+    "summaries.json",
+    "summaries.md",
+    "turns.jsonl",
+]
 ODD = rb'{"task_id":"odd","role":"user","chat_id":9912,"content":"a\/b \ud83d","timestamp":1.7075e9,"x":1e3}'
 
 
@@ -105,7 +112,8 @@ def test_memories_and_summaries(here: World, day: DayMemory) -> None:
     here.night()
     remember(day)
     folder, told = export(here)
-    assert sorted(path.name for path in folder.iterdir()) == FILES
+    of_features = {f"{one.table.name}.json" for one in feature_tables()}
+    assert {path.name for path in folder.iterdir()} == {*FILES, *of_features}
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in folder.iterdir())
     memories = [json.loads(line) for line in (folder / "memories.jsonl").read_bytes().splitlines()]
     assert [(one["number"], one["type"], one["importance"]) for one in memories] == [

@@ -1,4 +1,4 @@
-"""Events of memories and schedules: noted with their effect, handed to Redis, and put back into an empty store, on either engine."""
+"""Events of memories: noted with their effect, handed to Redis, and put back into an empty store, on either engine."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from redis import Redis
 from dispatcher.memory.store import events
 from dispatcher.memory.store.event_outbox import EventOutbox
 from dispatcher.memory.store.memories import Memories, Memory, MemoryType
-from dispatcher.memory.store.schedules import Schedule, ScheduleKind, Schedules
-from dispatcher.memory.store.tables import metadata
+from dispatcher.memory.store.tables import event_outbox, metadata
 from shared.turns.events import Event, EventChange, EventKind
 from shared.wire import keys
 from tests.support.stores import Stores
@@ -27,7 +26,7 @@ class Day:
 
     def __init__(self, database: Any) -> None:
         self.database, self.outbox = database, EventOutbox(database)
-        self.memories, self.schedules = Memories(database), Schedules(database)
+        self.memories = Memories(database)
 
     def fact(self, text: str, **more: Any) -> Memory:
         return self.memories.add(CHAT, Memory(CHAT, MemoryType.FACT, text, created=100.0, **more))
@@ -36,9 +35,6 @@ class Day:
         with self.database.begin() as connection:
             for table in reversed(metadata.sorted_tables):
                 connection.execute(sa.delete(table))
-
-    def reminder(self, text: str) -> Schedule:
-        return self.schedules.add(Schedule(CHAT, ScheduleKind.REMINDER, text, "UTC", 500.0, 100.0))
 
 
 @pytest.fixture
@@ -59,11 +55,10 @@ def taken(redis: Redis) -> dict[str, Event]:
 def seen(day: Day) -> list[object]:
     """What the store has, without its own ids: of a replaced memory the uid of the other one."""
     uids = {one.memory_id: one.uid for one in day.memories.every()}
-    memories = [
+    return [
         (uids.get(one.superseded_by or 0), replace(one, memory_id=0, superseded_by=None))
         for one in day.memories.every()
     ]
-    return [*memories, *(replace(one, schedule_id=0) for one in day.schedules.every())]
 
 
 EFFECTS: list[tuple[Callable[[Day, Memory], object], EventChange]] = [
@@ -87,22 +82,6 @@ def test_each_effect_on_a_memory_is_an_event_with_its_state(day: Day, redis: Red
         assert (event.what, event.number, event.kind) == (what, one.number, EventKind.MEMORY)
         assert (event.state is None) == (what is EventChange.HIDDEN)
         assert events.hand_over(day.outbox, redis) == 0
-
-
-def test_each_effect_on_a_schedule_is_an_event_with_its_state(day: Day, redis: Redis) -> None:
-    one, other = day.reminder("a"), day.reminder("b")
-    day.schedules.snooze(CHAT, 1, 900.0)
-    day.schedules.remove(CHAT, 2)
-    events.hand_over(day.outbox, redis)
-    found = taken(redis)
-    assert (found[one.uid].what, (found[one.uid].state or {})["snoozed"]) == (EventChange.CHANGED, 900.0)
-    assert (found[other.uid].what, found[other.uid].state) == (EventChange.HIDDEN, None)
-    day.schedules.advance(next(day.schedules.every(CHAT)), 901.0)
-    events.hand_over(day.outbox, redis)
-    assert taken(redis)[one.uid].what is EventChange.DUE
-    day.schedules.prune(1e9)
-    events.hand_over(day.outbox, redis)
-    assert taken(redis)[one.uid].state is None
 
 
 def test_an_effect_that_is_rolled_back_leaves_no_event_and_a_vector_makes_none(day: Day, redis: Redis) -> None:
@@ -132,16 +111,14 @@ def test_an_empty_store_becomes_what_it_was(day: Day, redis: Redis) -> None:
     new = day.fact("the flight is on the 14th", importance=5)
     day.memories.supersede(CHAT, old.memory_id, new.memory_id, 150.0)
     day.memories.delete(CHAT, gone.memory_id)
-    day.reminder("call Lena")
-    day.schedules.remove(CHAT, day.reminder("gone").number)
     events.hand_over(day.outbox, redis)
     archived = [*taken(redis).values()]
     before = seen(day)
     day.lose_all()
-    assert events.put_back(day.outbox, redis, archived, []) == {"memory": 2, "schedule": 1}
+    assert events.put_back(day.outbox, redis, archived, []) == {"memory": 2}
     assert seen(day) == before
-    assert events.put_back(day.outbox, redis, archived, []) == {"memory": 0, "schedule": 0}
-    assert (day.fact("next").number, day.reminder("next").number) == (4, 3)
+    assert events.put_back(day.outbox, redis, archived, []) == {"memory": 0}
+    assert day.fact("next").number == 4
     assert new.number == 3
 
 
@@ -164,3 +141,16 @@ def test_what_a_chat_has_set_comes_back_unless_it_was_set_since(day: Day, redis:
     event = Event(EventKind.CHAT, CHAT, CHAT, EventChange.CHANGED, 1.0, state)
     assert events.put_back(day.outbox, redis, [event], []) == {"chat": 1}
     assert redis.hgetall(keys.chat_settings(CHAT)) == {b"language": b"en", b"timezone": b"Europe/Lisbon"}
+
+
+def test_what_is_of_a_feature_that_is_not_there_is_left_where_it_is(day: Day, redis: Redis) -> None:
+    """In the store's outbox, from where it would be told as gone, and in an archive."""
+    note = {"kind": "tide", "uid": "a1", "chat_id": CHAT, "number": 1, "what": "made", "at": 1.0, "mark": "m"}
+    with day.database.begin() as connection:
+        connection.execute(sa.insert(event_outbox).values(note))
+    day.fact("a")
+    assert events.hand_over(day.outbox, redis) == 1
+    with day.database.reading() as connection:
+        assert connection.execute(sa.select(event_outbox.c.kind)).scalars().all() == ["tide"]
+    event = Event("tide", "a1", CHAT, EventChange.MADE, 1.0, {"text": "high water"}, 1)
+    assert events.put_back(day.outbox, redis, [event], []) == {}

@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from datetime import time
 from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Row
+from sqlalchemy import Connection, Row
 
-from dispatcher.memory.dates.wall_clock import RepeatRule, next_moment
+from dispatcher.features.schedules.wall_clock import RepeatRule, next_moment
 from dispatcher.memory.store.database import Database
-from dispatcher.memory.store.event_outbox import new_uid, note_changes
-from dispatcher.memory.store.rows import checked_chat, clean, enter, hold
-from dispatcher.memory.store.tables import chats, schedules
-from shared.turns.events import EventChange, EventKind
+from dispatcher.memory.store.feature_rows import FeatureRows
+from dispatcher.memory.store.feature_tables import Coming, FeatureTable
+from dispatcher.memory.store.rows import checked_chat
+from dispatcher.memory.store.tables import NUMBER, metadata
+from shared.turns.events import EventChange
+
+#: `due` is the next moment by the rule, `snoozed` one more; without both it is over, and stays for a while to be snoozed. `rule` is empty for one
+#: that comes once.
+schedules = sa.Table(
+    "schedules",
+    metadata,
+    sa.Column("schedule_id", NUMBER, primary_key=True, autoincrement=True),
+    sa.Column("chat_id", sa.Text, nullable=False),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("user_id", sa.Text),
+    sa.Column("name", sa.Text),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("rule", sa.Text, nullable=False),
+    sa.Column("clock", sa.Text, nullable=False),
+    sa.Column("zone", sa.Text, nullable=False),
+    sa.Column("due", sa.Double),
+    sa.Column("snoozed", sa.Double),
+    sa.Column("last_due", sa.Double),
+    sa.Column("source_turn", sa.Text),
+    sa.Column("created", sa.Double, nullable=False),
+    sa.Column("uid", sa.Text),
+    sa.UniqueConstraint("chat_id", "number", name="schedules_by_number"),
+    sa.Index("schedules_by_uid", "uid", unique=True),
+    sa.Index("schedules_by_due", "due"),
+    sa.Index("schedules_by_snooze", "snoozed"),
+    sqlite_autoincrement=True,
+)
+#: The most that are to come at once.
+MOST_COMING = 200
 
 
 class ScheduleKind(StrEnum):
@@ -68,57 +99,33 @@ class Schedule:
         return next_moment(RepeatRule.parse(self.rule), time.fromisoformat(self.clock), ZoneInfo(self.zone), after)
 
 
-class Schedules:
+class Schedules(FeatureRows):
     """The table of schedules. StoreUnavailable if the store cannot be reached."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database, TABLE)
 
     def add(self, new: Schedule, connection: Connection | None = None) -> Schedule:
         """The schedule with its number and id."""
-        chat_id = checked_chat(new.chat_id)
-        with self._database.joined(connection) as used:
-            enter(used, chat_id, "last_schedule")
-            number = used.execute(sa.select(chats.c.last_schedule).where(chats.c.chat_id == chat_id)).scalar_one()
-            row = {column.name: getattr(new, column.name) for column in schedules.c if column.name != "schedule_id"}
-            row |= {
-                "number": number,
-                "uid": new_uid(),
-                "kind": str(new.kind),
-                "text": clean(new.text),
-                "name": clean(new.name),
-            }
-            made = used.execute(sa.insert(schedules).values(row).returning(schedules.c.schedule_id)).scalar_one()
-            note_changes(used, EventKind.SCHEDULE, chat_id, [(row["uid"], number)], EventChange.MADE)
-            return replace(new, text=str(row["text"]), number=int(number), schedule_id=int(made), uid=row["uid"])
+        values = {name: value for name, value in vars(new).items() if name != "schedule_id"}
+        return _schedule(self.insert(values | {"kind": str(new.kind)}, connection))
+
+    def every(self, chat_id: str | None = None) -> list[Schedule]:
+        """All of one chat or of all chats, including past ones."""
+        return [_schedule(row) for row in self.rows(chat_id)]
 
     def of_chat(self, chat_id: str, kind: ScheduleKind | None = None) -> list[Schedule]:
         """Those that are still to come, the next one first."""
         open_ = [one for one in self.every(chat_id) if one.waits_for is not None and kind in (None, one.kind)]
         return sorted(open_, key=lambda one: (one.waits_for or 0.0, one.number))
 
-    def count(self, chat_id: str, connection: Connection) -> int:
-        """How many the chat has, including past ones."""
-        count = sa.select(sa.func.count()).select_from(schedules).where(schedules.c.chat_id == checked_chat(chat_id))
-        return int(connection.execute(count).scalar_one())
-
     def by_number(self, chat_id: str, number: int) -> Schedule | None:
         return next((one for one in self.every(chat_id) if one.number == number), None)
 
-    def every(self, chat_id: str | None = None) -> Iterator[Schedule]:
-        """All of one chat or of all chats, including past ones."""
-        where = [] if chat_id is None else [schedules.c.chat_id == checked_chat(chat_id)]
-        with self._database.reading() as connection:
-            rows = connection.execute(sa.select(schedules).where(*where).order_by(schedules.c.schedule_id)).all()
-        yield from map(_schedule, rows)
-
     def due(self, now: float, most: int) -> list[Schedule]:
         """Those whose moment has come, the earliest first."""
-        come = sa.or_(schedules.c.due <= now, schedules.c.snoozed <= now)
-        order = sa.func.coalesce(schedules.c.due, schedules.c.snoozed)
         with self._database.reading() as connection:
-            rows = connection.execute(sa.select(schedules).where(come).order_by(order).limit(most)).all()
-        return [_schedule(row) for row in rows]
+            return _due(connection, now, most)
 
     def next_due(self) -> float | None:
         """The next moment of all chats."""
@@ -139,47 +146,37 @@ class Schedules:
             schedules.c.snoozed.is_not_distinct_from(sent.snoozed),
         )
         with self._database.begin() as connection:
-            return _update(connection, sent.chat_id, same, values, EventChange.DUE)
+            return self.noted(connection, sa.update(schedules).where(*same).values(values), EventChange.DUE)
 
     def snooze(self, chat_id: str, number: int, until: float | None, connection: Connection | None = None) -> bool:
         """Send it once more at this time; None takes that back. Whether it exists."""
-        where = (schedules.c.chat_id == checked_chat(chat_id), schedules.c.number == number)
+        this = sa.update(schedules).where(schedules.c.chat_id == checked_chat(chat_id), schedules.c.number == number)
         with self._database.joined(connection) as used:
-            return _update(used, chat_id, where, {"snoozed": until}, EventChange.CHANGED)
+            return self.noted(used, this.values(snoozed=until), EventChange.CHANGED)
 
-    def remove(self, chat_id: str, number: int, connection: Connection | None = None) -> bool:
-        """Whether it existed."""
-        where = (schedules.c.chat_id == checked_chat(chat_id), schedules.c.number == number)
-        with self._database.joined(connection) as used:
-            hold(used, chat_id)
-            removed = used.execute(sa.delete(schedules).where(*where).returning(schedules.c.uid)).scalars().all()
-            note_changes(used, EventKind.SCHEDULE, chat_id, [(uid, number) for uid in removed], EventChange.HIDDEN)
-            return bool(removed)
-
-    def prune(self, before: float) -> int:
-        """Remove the ones that ended before a time; returns how many."""
+    def prune(self, before: float) -> bool:
+        """Remove the ones that ended before a time; whether there were any."""
         over = (schedules.c.due.is_(None), schedules.c.snoozed.is_(None), schedules.c.last_due < before)
-        statement = (
-            sa.delete(schedules).where(*over).returning(schedules.c.chat_id, schedules.c.uid, schedules.c.number)
-        )
         with self._database.begin() as connection:
-            removed = connection.execute(statement).all()
-            for chat_id, uid, number in removed:
-                note_changes(connection, EventKind.SCHEDULE, chat_id, [(uid, number)], EventChange.DONE)
-            return len(removed)
+            return self.noted(connection, sa.delete(schedules).where(*over), EventChange.DONE)
 
 
-def _update(
-    connection: Connection,
-    chat_id: str,
-    where: Iterable[ColumnElement[bool]],
-    values: dict[str, Any],
-    what: EventChange,
-) -> bool:
-    statement = sa.update(schedules).where(*where).values(values).returning(schedules.c.uid, schedules.c.number)
-    changed = [(row.uid, row.number) for row in connection.execute(statement)]
-    note_changes(connection, EventKind.SCHEDULE, chat_id, changed, what)
-    return bool(changed)
+def _due(connection: Connection, until: float, most: int, chats: Collection[str] | None = None) -> list[Schedule]:
+    come = [sa.or_(schedules.c.due <= until, schedules.c.snoozed <= until)]
+    come += [] if chats is None else [schedules.c.chat_id.in_(chats)]
+    order = sa.func.coalesce(schedules.c.due, schedules.c.snoozed)
+    return [_schedule(row) for row in connection.execute(sa.select(schedules).where(*come).order_by(order).limit(most))]
+
+
+def _coming(connection: Connection, chats: Collection[str] | None, until: float) -> Iterator[Coming]:
+    for one in _due(connection, until, MOST_COMING, chats):
+        yield Coming(one.waits_for or until, one.chat_id, one.kind, one.text, one.created, one.user_id, one.name)
+
+
+EXPORTED = tuple("kind text zone due created user_id name rule clock snoozed last_due source_turn number".split())
+TABLE = FeatureTable(
+    schedules, "schedule", "reminders and scheduled questions", "reminder", "reminders", EXPORTED, _coming
+)
 
 
 def _schedule(row: Row[Any]) -> Schedule:

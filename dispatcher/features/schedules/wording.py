@@ -1,22 +1,23 @@
-"""Schedules as people are shown them, and how a new one is stored."""
+"""Schedules as people are shown them, and how a new one is stored, also by the tag REMIND of an answer."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 from zoneinfo import ZoneInfo
 
-from dispatcher.memory.dates.schedule_dates import DueTime
-from dispatcher.memory.dates.wall_clock import RepeatRule, exact_text
-from dispatcher.memory.store.schedules import Schedule, ScheduleKind
+from sqlalchemy import Connection
+
+from dispatcher.features.schedules.schedule_dates import DueTime, read_when
+from dispatcher.features.schedules.table import Schedule, ScheduleKind, Schedules
+from dispatcher.features.schedules.wall_clock import RepeatRule
+from dispatcher.memory.day.parts import DayParts
+from dispatcher.memory.typed.actions import Outcome, sentence_only
+from dispatcher.memory.typed.tags import AnswerTags, Tag, TagOfFeature
 from shared.errors import InvalidInput
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-    from dispatcher.memory.store.schedules import Schedules
-    from shared.turns.records import Task
+from shared.text.translations.dates import exact_text
+from shared.turns.records import Task
 
 #: The longest text of a schedule, and the longest that a list shows of it. Characters.
 LONGEST_TEXT, QUOTED = 1_000, 120
@@ -26,15 +27,9 @@ TOO_MANY = later("This chat has {most} reminders and scheduled questions, which 
 TOO_LONG = later("The text has {count} characters, and at most {most} are kept. Shorten it.")
 #: One that comes once, and one that repeats.
 CONFIRMED = {
-    ScheduleKind.REMINDER: (
-        later("Reminder {number}: {when}"),
-        later("Reminder {number}: {when}, then {rule} at {clock}"),
-    ),
-    ScheduleKind.QUESTION: (
-        later("Question {number}: {when}"),
-        later("Question {number}: {when}, then {rule} at {clock}"),
-    ),
-}
+    ScheduleKind.REMINDER: (later("Reminder {number}: {when}"), later("Reminder {number}: {when}, then {rule} at {clock}")),
+    ScheduleKind.QUESTION: (later("Question {number}: {when}"), later("Question {number}: {when}, then {rule} at {clock}")),
+}  # fmt: skip
 LISTED = later("{number}. {text} ({when})"), later("{number}. {text} ({when}, then {rule} at {clock})")
 
 
@@ -44,26 +39,33 @@ def new_schedule(
     """InvalidInput for a text that is too long. `from_turn`: the task's message is stored as a turn."""
     if len(text) > LONGEST_TEXT:
         raise InvalidInput(tr(TOO_LONG).format(count=len(text), most=LONGEST_TEXT))
-    return Schedule(
-        task.chat_id,
-        kind,
-        text,
-        zone.key,
-        due.at,
-        now,
-        task.user_id,
-        task.name,
-        rule=str(due.rule) if due.rule else "",
-        clock=due.clock.isoformat("minutes") if due.rule else "",
-        source_turn=f"{task.task_id}:user" if from_turn else None,
-    )
+    rule, clock = (str(due.rule), due.clock.isoformat("minutes")) if due.rule else ("", "")
+    turn, who = f"{task.task_id}:user" if from_turn else None, (task.user_id, task.name)
+    return Schedule(task.chat_id, kind, text, zone.key, due.at, now, *who, rule, clock, source_turn=turn)
 
 
 def add_schedule(table: Schedules, new: Schedule, connection: Connection) -> str:
     """Stores it in this transaction; the sentence that confirms it, or why it was not stored."""
-    if table.count(new.chat_id, connection) >= MOST_SCHEDULES:
+    if len(table.rows(new.chat_id, connection)) >= MOST_SCHEDULES:
         return tr(TOO_MANY).format(most=MOST_SCHEDULES)
     return confirmed_text(table.add(new, connection))
+
+
+def _plan(day: DayParts, answer: AnswerTags, tag: Tag) -> Callable[[Connection], Outcome]:
+    now, zone = answer.said_at, day.zone_of(answer.task.chat_id)
+    when, every = tag.options.get("WHEN", ""), tag.options.get("EVERY", "")
+    try:
+        if not when and not every:
+            raise InvalidInput(tr("it has no date (WHEN)."))
+        due = read_when(when, now, zone, every)
+        new = new_schedule(answer.task, ScheduleKind.REMINDER, tag.text, due, now, zone, from_turn=True)
+    except InvalidInput as error:
+        return sentence_only(tr("I did not set a reminder: {reason}").format(reason=error))
+    return lambda connection: Outcome(add_schedule(Schedules(day.database), new, connection))
+
+
+TAUGHT = "`[REMIND CODE: text | WHEN: 2026-11-14T07:00 | EVERY: mon]` (or: day, weekday, month on 24)"
+TAG = TagOfFeature("REMIND", ("WHEN", "EVERY"), TAUGHT, _plan)
 
 
 def confirmed_text(one: Schedule) -> str:

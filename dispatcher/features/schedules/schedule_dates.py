@@ -11,13 +11,14 @@ from datetime import datetime, time
 from itertools import chain
 from zoneinfo import ZoneInfo
 
+from dispatcher.features.schedules.wall_clock import RepeatRule, next_moment
 from dispatcher.memory.dates.coming_times import MORNING, languages_tried, read_coming, take_clock
 from dispatcher.memory.dates.user_dates import deadline_of
-from dispatcher.memory.dates.wall_clock import RepeatRule, exact_text, next_moment
 from shared.errors import InvalidInput
 from shared.text.dates.calendar_words import WORDS, either, index_of
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
+from shared.text.translations.dates import exact_text
 
 #: The most words that a date has.
 MOST_WORDS = 10

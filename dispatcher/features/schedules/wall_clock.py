@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from shared.errors import InvalidInput
 from shared.text.dates.calendar_days import instant
 from shared.text.translations import later, tr
-from shared.text.translations.dates import long_date_with_weekday, weekday_name
+from shared.text.translations.dates import weekday_name
 
 UNKNOWN_RULE = later("This version does not know the rule {rule}. Set the reminder again.")
 #: No rule has a longer way to its next day. Days.
@@ -74,14 +74,3 @@ def next_moment(rule: RepeatRule, clock: time, zone: ZoneInfo, after: float) -> 
         if rule.matches(today) and (at := instant(today, clock, zone)) > after:
             return at
     raise ValueError(f"the rule {rule} has no next day")
-
-
-def exact_text(at: float, zone: ZoneInfo) -> str:
-    """`Monday 30 November 2026, 09:00 (Europe/Berlin)`; of an hour that comes twice also which of the two."""
-    local = datetime.fromtimestamp(at, zone)
-    twice = local.replace(fold=0).utcoffset() != local.replace(fold=1).utcoffset()
-    return tr("{date}, {time} ({zone})").format(
-        date=long_date_with_weekday(local.date()),
-        time=f"{local:%H:%M}",
-        zone=f"{zone.key}, {local:%Z}" if twice else zone.key,
-    )

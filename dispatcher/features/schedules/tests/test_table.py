@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from dispatcher.memory.store.schedules import Schedule, ScheduleKind, Schedules
+from dispatcher.features.schedules.table import Schedule, ScheduleKind, Schedules
 from tests.support.stores import Stores
 
 NOW = 1_800_000_000.0

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.memory.dates.schedule_dates import read_repeating, read_request, read_when
-from dispatcher.memory.dates.wall_clock import RepeatRule, next_moment
+from dispatcher.features.schedules.schedule_dates import read_repeating, read_request, read_when
+from dispatcher.features.schedules.wall_clock import RepeatRule, next_moment
 from shared.errors import InvalidInput
 
 BERLIN = ZoneInfo("Europe/Berlin")

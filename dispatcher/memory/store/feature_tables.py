@@ -1,0 +1,53 @@
+"""Tables of the day store that features contribute; what the core does with the rows of each: feature_rows.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from shared.hooks import features, specification
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Table
+
+
+@dataclass(frozen=True)
+class Coming:
+    """What is to come at a time: `kind`: what it is, a word in English; `created`: when it was set, by `user_id` and `name`. POSIX seconds."""
+
+    at: float
+    chat_id: str
+    kind: str
+    text: str
+    created: float
+    user_id: str | None
+    name: str | None
+
+
+@dataclass(frozen=True)
+class FeatureTable:
+    """`table`, in `metadata` (tables.py): beside its own, it has the columns chat_id, number (in the chat), uid (for ever), text, created (POSIX
+    seconds) and source_turn (the turn that asked for the row, or null). `kind`: of its events, letters only. `title`: what the rows are; `one` and
+    `several` of them. `exported`: the columns in an export, of which the Double are times, in the zone of the row if it has one. `coming`: what is
+    to come up to a time in these chats (None: in all), for prompts and the owner's page."""
+
+    table: Table
+    kind: str
+    title: str
+    one: str
+    several: str
+    exported: tuple[str, ...]
+    coming: Callable[[Connection, Collection[str] | None, float], Iterable[Coming]]
+
+
+@specification(fails="closed")
+def day_table() -> FeatureTable | None:
+    """A table of the day store. The core makes it in every store that lacks it, hands what changes in it to the archive and brings that back, and
+    forgets, scans, exports and shows its rows with their chat. Called once."""
+
+
+@cache
+def feature_tables() -> tuple[FeatureTable, ...]:
+    return tuple(features().ask(day_table))
