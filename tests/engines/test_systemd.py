@@ -18,7 +18,7 @@ from tests.support.machine import wait_for
 pytestmark = [pytest.mark.engines, pytest.mark.timeout(3600)]
 
 REDIS, DISPATCHER, BOT, NIGHT = UNITS
-TIMER = "hmem-night.timer"
+TIMER, WEB, PAGE = "hmem-night.timer", "hmem-web.service", "127.0.0.1:8765"
 ACCOUNTS = {REDIS: "hmem-redis", DISPATCHER: "hmem", BOT: "hmem-bot", NIGHT: "hmem-night"}
 #: Where programs leave files; and what is apt's, a log, or of the checkout.
 PLACES = ("/data", "/etc", "/opt", "/usr/local", "/var")
@@ -50,14 +50,23 @@ def before(machine: Machine) -> set[str]:
 @pytest.fixture(scope="module")
 def installed(machine: Machine, people: StandIns, before: set[str]) -> str:
     """What `hmem init --yes` says."""
-    return machine.hmem("init", "--yes", **people.environment)
+    return machine.hmem("init", "--yes", WEB_SERVICE=PAGE, **people.environment)
 
 
 def test_init_installs_and_starts_everything(machine: Machine, installed: str) -> None:
     assert "Ready" in installed
-    units = [REDIS, DISPATCHER, BOT, TIMER]
+    units = [REDIS, DISPATCHER, BOT, TIMER, WEB]
     assert [(unit, machine.shown(unit, "ActiveState")) for unit in units] == [(unit, "active") for unit in units]
-    assert [machine.shown(unit, "UnitFileState") for unit in units] == ["enabled"] * 4
+    assert [machine.shown(unit, "UnitFileState") for unit in units] == ["enabled"] * 5
+
+
+def test_the_page_answers_and_comes_back_when_it_is_killed(machine: Machine, installed: str) -> None:
+    assert f"http://{PAGE}" in installed
+    first = machine.shown(WEB, "MainPID")
+    machine.run("systemctl", "kill", "--signal=KILL", "--kill-whom=main", WEB)
+    wait_for(lambda: machine.shown(WEB, "MainPID") not in (first, "0"), "the page to be started again", 60)
+    fetch = f"curl --silent --fail --retry 30 --retry-delay 1 --retry-connrefused http://{PAGE}/static/icon.svg"
+    assert "<svg" in machine.run("sh", "-c", fetch)
 
 
 def test_only_one_redis_runs(machine: Machine, installed: str) -> None:
