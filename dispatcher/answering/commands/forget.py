@@ -151,10 +151,10 @@ class ForgetCommands:
         first, last = (time_text(at, self._zone) for at in (found.first, found.last))
         lines = [tr(text).format(what=_what(found), words=shorten(words, LINE_CHARACTERS), first=first, last=last)]
         lines += [
-            f"• {time_text(turn.at, self._zone)} {turn.speaker}: {shorten(one_line(turn.text), LINE_CHARACTERS)}"
+            f"• {time_text(turn.timestamp, self._zone)} {turn.speaker}: {shorten(one_line(turn.content), LINE_CHARACTERS)}"
             for turn in found.shown
         ]
-        left = found.messages - sum(len(turn.turn_ids) for turn in found.shown)
+        left = found.messages - len(found.shown)
         lines += [tr("… and {count} more").format(count=left)] if left > 0 else []
         return "\n".join(lines)
 

@@ -7,13 +7,13 @@ of words does not find parts of words.
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.memory.tombstones import hidden_by
-from shared.errors import StorageError
+from shared.release.manifest import current_release
 from shared.turns.records import RecordRefused, Tombstone, Turn, dumps, timestamp_of
 
 if TYPE_CHECKING:
@@ -25,26 +25,6 @@ MOST_TURNS = 5_000
 #: Turns that a preview shows.
 SHOWN_TURNS = 5
 KINDS = ("words", "last", "task", "today", "all")
-
-
-@dataclass(frozen=True)
-class ChatTurn:
-    """A turn as a preview shows it; several ids where repeated turns share a chunk. `words`: all that it holds of anybody's words."""
-
-    turn_ids: tuple[str, ...]
-    at: float
-    speaker: str
-    text: str
-    words: str
-
-    @property
-    def role(self) -> str:
-        return self.turn_ids[0].rpartition(":")[2]
-
-    @property
-    def exchanges(self) -> set[str]:
-        """The tasks that it belongs to."""
-        return {turn_id.rpartition(":")[0] for turn_id in self.turn_ids}
 
 
 @dataclass(frozen=True)
@@ -62,7 +42,7 @@ class ChatSelection:
     before: float | None = None
     messages: int = 0
     memories: int = 0
-    shown: tuple[ChatTurn, ...] = ()
+    shown: tuple[Turn, ...] = ()
     first: float = 0.0
     last: float = 0.0
 
@@ -112,11 +92,11 @@ def select(
 
     StorageError, StoreUnavailable or ReleaseRefused if something cannot be read: then nothing is shown, because more might be meant.
     """
-    turns = sorted(_known(settings, day, waiting, chat_id), key=lambda turn: (turn.at, turn.role != "user"))
+    turns = sorted(_known(settings, day, waiting, chat_id), key=lambda turn: (turn.timestamp, turn.role != "user"))
     meant = _meant(turns, asked, words, since)
     everything, began = asked.kind == "all", int(asked.before or 0)
-    ids = sorted({turn_id for turn in meant for turn_id in turn.turn_ids})
-    late = sorted({turn_id for turn in meant if turn.at >= began for turn_id in turn.turn_ids})
+    ids = sorted(turn.turn_id for turn in meant)
+    late = sorted(turn.turn_id for turn in meant if turn.timestamp >= began)
     memories = day.requests.made_of(chat_id, None if everything else ids) if day.wanted else []
     return replace(
         asked,
@@ -124,53 +104,43 @@ def select(
         messages=len(ids),
         memories=len(memories),
         shown=tuple(meant[:SHOWN_TURNS]),
-        first=meant[0].at if meant else 0.0,
-        last=meant[-1].at if meant else 0.0,
+        first=meant[0].timestamp if meant else 0.0,
+        last=meant[-1].timestamp if meant else 0.0,
     )
 
 
-def _meant(turns: list[ChatTurn], asked: ChatSelection, words: str, since: float | None) -> list[ChatTurn]:
+def _meant(turns: list[Turn], asked: ChatSelection, words: str, since: float | None) -> list[Turn]:
     from dispatcher.chat_data.forget.request import folded
 
     if asked.kind == "words":
         return [turn for turn in turns if folded(words) in folded(turn.words)]
     if asked.kind == "task":
-        return [turn for turn in turns if words in turn.exchanges]
+        return [turn for turn in turns if turn.task_id == words]
     if asked.kind == "today":
-        return [turn for turn in turns if since is None or turn.at >= since]
+        return [turn for turn in turns if since is None or turn.timestamp >= since]
     if asked.kind == "all" or not turns:
         return turns
     # A bot may tell the time of a message in whole seconds, so an answer tells better which exchange is the last one.
-    newest = max(turns, key=lambda turn: (turn.at, len(turn.turn_ids[0]), turn.turn_ids[0]))
-    return [turn for turn in turns if newest.exchanges & turn.exchanges]
+    newest = max(turns, key=lambda turn: (turn.timestamp, len(turn.turn_id), turn.turn_id))
+    return [turn for turn in turns if turn.task_id == newest.task_id]
 
 
-def _known(settings: Settings, day: DayMemory, waiting: Iterable[Turn], chat_id: str) -> Iterator[ChatTurn]:
+def _known(settings: Settings, day: DayMemory, waiting: Iterable[Turn], chat_id: str) -> Iterator[Turn]:
     """The chat's turns that are not hidden, each once."""
     hidden, before = hidden_by(day.forgotten.of(chat_id))
-    seen = set[str]()
+    seen = set(hidden)
     for turn in _everywhere(settings, day, waiting, chat_id):
-        left = tuple(one for one in turn.turn_ids if one not in hidden and one not in seen)
-        seen.update(left)
-        if left and (before is None or turn.at >= before):
-            yield replace(turn, turn_ids=left)
+        if turn.turn_id not in seen and (before is None or turn.timestamp >= before):
+            yield turn
+        seen.add(turn.turn_id)
 
 
-def _everywhere(settings: Settings, day: DayMemory, waiting: Iterable[Turn], chat_id: str) -> Iterator[ChatTurn]:
-    from dispatcher.chat_data.forget.select import released_turns
+def _everywhere(settings: Settings, day: DayMemory, waiting: Iterable[Turn], chat_id: str) -> Iterator[Turn]:
+    from shared.search.recall import OpenRelease
 
-    yield from map(_of_turn, waiting)
+    yield from waiting
     if day.wanted:
-        yield from map(_of_turn, day.turns.back(chat_id))
-    try:
-        for passages in released_turns(settings, chat_id):
-            first = passages[0]
-            text = " ".join(one.text for one in passages)
-            words = " ".join(one.words for one in passages)
-            yield ChatTurn(tuple(first.turn_ids), first.started_at, first.who(), text, words)
-    except sqlite3.Error as error:
-        raise StorageError(f"The release cannot be read: {error}. Nothing was forgotten; run hmem doctor.") from error
-
-
-def _of_turn(turn: Turn) -> ChatTurn:
-    return ChatTurn((turn.turn_id,), turn.timestamp, turn.speaker, turn.content, turn.words)
+        yield from day.turns.back(chat_id)
+    if (current := current_release(settings.hmem_memory_dir)) is not None:
+        with closing(OpenRelease(settings, current)) as release:
+            yield from release.turns_back(chat_id, with_files=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -66,14 +66,14 @@ class Selection:
 
 @dataclass(frozen=True)
 class Known:
-    """A turn as stored in one place. `turn_ids`: several in a release, where repeated turns share a chunk.
+    """A turn as stored in one place.
 
     `title`: of its conversation, by which it is found, too; no scan searches for that, since turns that remain may have the same. `files`: SHA-256
     and size of the ones kept with it.
     """
 
     chat_id: str
-    turn_ids: tuple[str, ...]
+    turn_id: str
     at: float
     text: str
     session: str | None
@@ -98,9 +98,9 @@ class Selector:
             if one.place == EVENTS:
                 selection.texts.append(one.text)
                 continue
-            selection.turns |= {(one.chat_id, turn_id): (one.at, one.text) for turn_id in one.turn_ids}
+            selection.turns[one.chat_id, one.turn_id] = (one.at, one.text)
             selection.scope.sessions |= {one.session} if one.session else set()
-            selection.scope.files |= {(one.turn_ids[0].rpartition(":")[0], *file) for file in one.files}
+            selection.scope.files |= {(one.turn_id.rpartition(":")[0], *file) for file in one.files}
         missing = set(asked.turn_ids) - {turn_id for _, turn_id in selection.turns}
         if missing and not asked.hidden:
             _refuse_unknown(asked, missing, self._settings)
@@ -162,8 +162,10 @@ class Selector:
 
 
 def _released(settings: Settings, asked: ForgetRequest) -> Iterator[Known]:
-    for _, chunks in groupby(released_chunks(settings, asked.chat_id), key=attrgetter("chat_id")):
-        yield from map(_of_chunks, _by_turn(chunks))
+    for _, passages in groupby(released_chunks(settings, asked.chat_id), key=attrgetter("chat_id", "turn_ids")):
+        first, *more = passages
+        words = " ".join(one.words for one in (first, *more))
+        yield Known(first.chat_id, first.turn_ids[0], first.started_at, words, None, RELEASE)
 
 
 def _archived(settings: Settings, asked: ForgetRequest) -> Iterator[Known]:
@@ -177,7 +179,7 @@ def _archived(settings: Settings, asked: ForgetRequest) -> Iterator[Known]:
         for line in read_lines(settings, "turns", *(f"--{name}={value}" for name, value in wanted if value)):
             turn = loads_object(line)
             place, files = EVENTS if turn.get("event") else ARCHIVE, turn.get("kept", ())
-            said = (turn["chat_id"], (turn["turn_id"],), turn["timestamp"], turn["words"])
+            said = (turn["chat_id"], turn["turn_id"], turn["timestamp"], turn["words"])
             kept = tuple((str(sha256), int(size)) for sha256, size in files)
             yield Known(*said, None, place, turn.get("title", ""), kept)
     except NightCommandFailed as failed:
@@ -193,11 +195,6 @@ def undone_imports(settings: Settings) -> set[str]:
 def released_chunks(settings: Settings, chat_id: str | None = None) -> Iterator[Chunk]:
     """The chunks of the release in use, of one chat or chat by chat; none if there is no release."""
     return _chunks_in(settings, LEXICAL, chat_id)
-
-
-def released_turns(settings: Settings, chat_id: str) -> list[list[Chunk]]:
-    """The turns of a chat in the release in use, each as its passages in their order."""
-    return _by_turn(released_chunks(settings, chat_id))
 
 
 def released_notes(settings: Settings) -> Iterator[Chunk]:
@@ -224,29 +221,14 @@ def release_summaries(settings: Settings) -> Iterator[tuple[str, str]]:
 
 def _of_turn(turn: Turn, place: str) -> Known:
     files = tuple((one.sha256, one.size) for one in turn.media if one.kept)
-    return Known(turn.chat_id, (turn.turn_id,), turn.timestamp, turn.words, turn.session, place, turn.title, files)
-
-
-def _of_chunks(chunks: list[Chunk]) -> Known:
-    first = chunks[0]
-    return Known(
-        first.chat_id, first.turn_ids, first.started_at, " ".join(chunk.words for chunk in chunks), None, RELEASE
-    )
-
-
-def _by_turn(chunks: Iterable[Chunk]) -> list[list[Chunk]]:
-    """The passages of each turn of a chat, in their order."""
-    turns: dict[tuple[str, ...], list[Chunk]] = {}
-    for chunk in chunks:
-        turns.setdefault(chunk.turn_ids, []).append(chunk)
-    return [sorted(some, key=lambda chunk: chunk.passage) for some in turns.values()]
+    return Known(turn.chat_id, turn.turn_id, turn.timestamp, turn.words, turn.session, place, turn.title, files)
 
 
 def _meant(asked: ForgetRequest, one: Known, now: float) -> bool:
     if asked.kind == "chat":
         return asked.before is None or one.at < min(asked.before, now)
     if asked.kind == "turn":
-        return not set(one.turn_ids).isdisjoint(asked.turn_ids)
+        return one.turn_id in asked.turn_ids
     if asked.kind == "import":
         return True
     return asked.holds(one.text) or asked.holds(one.title)
@@ -257,14 +239,13 @@ def _tombstones(asked: ForgetRequest, known: list[Known], forget_id: str, now: f
     if asked.kind == "chat":
         chat_id = str(asked.chat_id)
         found = [Tombstone(f"erase-{forget_id}", chat_id, now, asked.before, erase=True)]
-        late = {turn_id: one.at for one in known if one.at >= now for turn_id in one.turn_ids}
+        late = {one.turn_id: one.at for one in known if one.at >= now}
         return [*found, erasing(f"erase-{forget_id}-late", chat_id, now, late)] if late else found
     times_by_chat: dict[str, dict[str, float | None]] = {}
     if asked.kind == "turn" and asked.chat_id:
         times_by_chat[asked.chat_id] = dict.fromkeys(asked.turn_ids)
     for one in known:
-        named = set(one.turn_ids) & set(asked.turn_ids) if asked.kind == "turn" else one.turn_ids
-        times_by_chat.setdefault(one.chat_id, {}).update(dict.fromkeys(named, one.at))
+        times_by_chat.setdefault(one.chat_id, {})[one.turn_id] = one.at
     return [
         erasing(f"erase-{forget_id}-{number}", chat_id, now, times, undo=asked.kind == "import")
         for number, (chat_id, times) in enumerate(sorted(times_by_chat.items()), start=1)

@@ -52,7 +52,7 @@ def turns(number: int) -> list[Turn]:
 def test_a_selection_names_exactly_what_was_shown(light: World) -> None:
     found = selected(light, "words", "MESSAGE  1", turns(12))
     assert found.turn_ids == tuple(sorted(("t1:user", "t10:user", "t11:user")))
-    assert [turn.text for turn in found.shown] == ["message 1", "message 10", "message 11"]
+    assert [turn.content for turn in found.shown] == ["message 1", "message 10", "message 11"]
     again = ChatSelection.parse(found.to_json())
     assert again.digest("9912") == found.digest("9912")
     assert again.digest("77") != found.digest("9912")
