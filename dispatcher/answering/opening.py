@@ -33,13 +33,9 @@ from shared.wire.client import BACKGROUND, open_redis
 class Parts:
     """Everything that an answer requires; one of each per dispatcher. `hooks` are the features' parts."""
 
-    settings: Settings
-    queue: TaskQueue
-    day: DayMemory
-    served: ServedRelease
+    core: Core
     cache_dropper: CacheDropper
     zones: ChatZones
-    results: ResultBuilder
     hooks: Hooks
     commands: CommandRegistry
     contexts: MessageContexts
@@ -48,8 +44,8 @@ class Parts:
 
     def close(self) -> None:
         self.claude.close()
-        self.served.close()
-        self.day.close()
+        self.core.served.close()
+        self.core.day.close()
         self.zones.close()
         self.hooks.ask(dispatcher_stopped)
 
@@ -58,11 +54,8 @@ def open_parts(settings: Settings, client: Redis, claude: ClaudeCli, day: DayMem
     """Make them; nothing is read yet. SettingsError for a setting that cannot be used here."""
     background, results, rights = open_redis(settings.redis_url, BACKGROUND), ResultBuilder(settings), Rights(settings)
     queue = TaskQueue(client, results.signed)
-    zones, cache_dropper, records = (
-        ChatZones(background, settings.timezone),
-        CacheDropper(served, day),
-        ChatRecords(client),
-    )
+    zones, records = ChatZones(background, settings.timezone), ChatRecords(client)
+    cache_dropper = CacheDropper(served, day)
     day.zone_of = zones.of
     tags = TagActions(settings, queue, day, rights)
     core = Core(settings, client, background, queue, day, served, rights, results, claude)
@@ -79,17 +72,7 @@ def open_parts(settings: Settings, client: Redis, claude: ClaudeCli, day: DayMem
     caller = ClaudeCaller(
         settings, claude, hooks, shown, ToolAccess(settings, client).tools_of, remembers=tags.enabled, zone_of=zones.of
     )
-    return Parts(
-        settings,
-        queue,
-        day,
-        served,
-        cache_dropper,
-        zones,
-        results,
-        hooks,
-        CommandRegistry(EditedMessages(queue, records, day), handlers, *hooks.ask(chat_commands)),
-        contexts,
-        caller,
-        ConversationAnswerer(queue, caller, contexts, tags, results, hooks, replays=settings.session_mode == "replay"),
-    )
+    commands = CommandRegistry(EditedMessages(queue, records, day), handlers, *hooks.ask(chat_commands))
+    replays = settings.session_mode == "replay"
+    conversation = ConversationAnswerer(queue, caller, contexts, tags, results, hooks, replays=replays)
+    return Parts(core, cache_dropper, zones, hooks, commands, contexts, caller, conversation)

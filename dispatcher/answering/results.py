@@ -10,7 +10,6 @@ from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.commands.explanation import why_record
 from dispatcher.answering.turn import TurnInProgress
 from dispatcher.claude.reply import TRY_AGAIN, Answer, spent
-from dispatcher.memory.tombstones import FORGOTTEN
 from dispatcher.queue.existing_values import is_signed
 from dispatcher.queue.rights import Rights
 from dispatcher.queue.tasks import Finished
@@ -125,13 +124,9 @@ class ResultBuilder:
         finished = self._unanswered(turn.unanswered, turn.claimed_at, output, "dead_lettered", errors="1")
         return replace(finished, dead_reason=f"its worker died {deaths} times")
 
-    def forgotten(self, task: Task) -> Finished:
-        """For a task that was forgotten; nothing of it is stored."""
-        return self.reply(task, CommandReply(tr(FORGOTTEN), error=True))
-
-    def cancelled_command(self, task: Task) -> Finished:
-        """For a command that was cancelled before it was carried out."""
-        return self.reply(task, CommandReply(tr(CANCELLED), error=True))
+    def without_turn(self, task: Task, sentence: str) -> Finished:
+        """For a task of which nothing is stored: it was forgotten, or is a command that was cancelled before it was carried out."""
+        return self.reply(task, CommandReply(tr(sentence), error=True))
 
     def reply(self, task: Task, reply: CommandReply) -> Finished:
         """A command's answer; none of it is stored as a turn."""

@@ -18,9 +18,10 @@ import structlog
 
 from dispatcher.answering.hooks import counters, decline, fields, message_finished
 from dispatcher.answering.opening import Parts
+from dispatcher.answering.results import CANCELLED
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.turn import TurnInProgress
-from dispatcher.memory.tombstones import erases
+from dispatcher.memory.tombstones import FORGOTTEN, erases
 from dispatcher.queue.cancellation import Run
 from dispatcher.queue.existing_values import ANY, LOOKS, NO_TURNS, are_own, named, sha1
 from dispatcher.queue.refused import USED_ID, addressable_id, parsed_task
@@ -53,7 +54,7 @@ class TaskHandler:
         """A result exists while the task runs: the bot's own ends the task; an unsigned one is remembered and will be replaced."""
         if not run.task_id or sha1(existing) == run.forged:
             return
-        if self.parts.results.signed(run.task_id, existing):
+        if self.parts.core.results.signed(run.task_id, existing):
             run.cancel()
         else:
             log.warning(
@@ -71,26 +72,26 @@ class TaskHandler:
             raise
         except Exception:  # a defect of ours: the chat must not wait for it
             log.exception("the answer failed")
-            return self.parts.results.broken(task, started)
+            return self.parts.core.results.broken(task, started)
         # Whatever was asked, it is the task of the queue that is finished.
         return replace(finished, task=task, existing_turns=named(turn.begun.turns))
 
     async def _answer(self, turn: TurnInProgress) -> Finished:
-        parts, task, results = self.parts, turn.task, self.parts.results
+        parts, task, results = self.parts, turn.task, self.parts.core.results
         erased, command = erases(turn.tombstones, task, turn.claimed_at), parts.commands.of(task)
         if question := await parts.commands.question(task):
             turn.asked, command = question, None  # a question like any other from here on
         turn.begun = await self._begin(turn, with_session=command is None, erased=erased)
         if erased:  # an old copy of Redis brought it back
             log.warning("a task is not answered, because it was forgotten")
-            return results.forgotten(task)
+            return results.without_turn(task, FORGOTTEN)
         if turn.begun.done is not None and turn.begun.done != task.digest:
             raise RecordRefused(USED_ID)
         if turn.begun.done or turn.begun.deaths >= MAX_ATTEMPTS:
             log.warning("task not run again", deaths=turn.begun.deaths)
             return results.not_again(turn)
         if turn.run.cancelled:
-            return results.cancelled_command(task) if command else results.cancelled(turn)
+            return results.without_turn(task, CANCELLED) if command else results.cancelled(turn)
         if command:
             return results.reply(task, await parts.commands.reply_to(task, command, turn.claimed_at))
         if declined := await parts.hooks.ask_async(decline, task=task, now=turn.claimed_at):
@@ -100,14 +101,14 @@ class TaskHandler:
     async def _begin(self, turn: TurnInProgress, *, with_session: bool, erased: bool) -> Begun:
         """What is known of the task, including an earlier cancellation. RecordRefused if turns of another task exist under its id."""
         task, run, tombstones = turn.task, turn.run, turn.tombstones
-        settings = self.parts.settings
+        settings = self.parts.core.settings
         fresh = str(uuid4()) if with_session and not erased else ""
         if any(one.erase for one in tombstones) and await keep_trying(
-            lambda: self.parts.queue.end_if_forgotten(task.chat_id, tombstones)
+            lambda: self.parts.core.queue.end_if_forgotten(task.chat_id, tombstones)
         ):
             log.warning("the current conversation is ended: it contains something that was forgotten")
         begin = partial(
-            self.parts.queue.begin,
+            self.parts.core.queue.begin,
             turn.asked,
             fresh,
             settings.session_ttl,
@@ -135,14 +136,14 @@ class TaskHandler:
     async def _finish(self, claim: Claim, finished: Finished, started: float) -> None:
         """It is asked again later where that may help. RecordRefused if its id is another task's by now."""
         hooks = self.parts.hooks
-        if await keep_trying(lambda: self.parts.queue.postpone(claim, finished)):
+        if await keep_trying(lambda: self.parts.core.queue.postpone(claim, finished)):
             crash_point("answering:postponed")
             log.warning("the question waits in the queue", reason=finished.error and finished.error.why)
             return
         finished = replace(finished, turns=[await self._with_fields(one) for one in finished.turns])
         counted = [one for some in hooks.ask(counters, finished=finished) for one in some]
         finished = replace(finished, counters=tuple(counted))
-        first = await keep_trying(lambda: self.parts.queue.finish(claim, finished))
+        first = await keep_trying(lambda: self.parts.core.queue.finish(claim, finished))
         outcome, seconds = finished.outcome if first else "repeated", time.time() - started
         log.info("task finished", seconds=round(seconds, 2), outcome=outcome)
         hooks.ask(message_finished, outcome=outcome, seconds=seconds, usage=finished.result.usage or {})
@@ -154,8 +155,8 @@ class TaskHandler:
 
     async def _bury(self, claim: Claim, reason: str) -> None:
         task_id = addressable_id(claim.raw)
-        result = self.parts.results.refused(task_id, reason) if task_id else None
+        result = self.parts.core.results.refused(task_id, reason) if task_id else None
         log.warning("task refused", reason=reason)
         self.parts.hooks.ask(message_finished, outcome="refused", seconds=0.0, usage={})
-        if not await keep_trying(lambda: self.parts.queue.bury(claim, reason, task_id, result)):
+        if not await keep_trying(lambda: self.parts.core.queue.bury(claim, reason, task_id, result)):
             log.error("the dead letters in Redis are not a list, so the task stays in flight. Move that key away.")

@@ -60,7 +60,7 @@ class Worker:
 
     def __init__(self, settings: Settings, client: Redis, handler: TaskHandler) -> None:
         self._settings, self._redis, self._handler, self._parts = settings, client, handler, handler.parts
-        self._queue, self._served = handler.parts.queue, handler.parts.served
+        self._queue, self._served = handler.parts.core.queue, handler.parts.core.served
         self._running: dict[asyncio.Task[None], Run] = {}
         self._alone = False  # the running task must run alone
         self._found = False  # something was queued at the end of the last wait
@@ -104,13 +104,13 @@ class Worker:
     @contextlib.asynccontextmanager
     async def _consolidating(self) -> AsyncIterator[None]:
         """Consolidation in the background, with its own connection; a running round ends between two steps."""
-        if not self._parts.day.wanted:
+        if not self._parts.core.day.wanted:
             yield
             return
         from dispatcher.queue.consolidation import Consolidator, scheduled
 
         client = open_redis(self._settings.redis_url, BACKGROUND)
-        consolidator = Consolidator(self._parts.day, client, self._queue.worker)
+        consolidator = Consolidator(self._parts.core.day, client, self._queue.worker)
         scheduler = scheduled(consolidator, self._settings.consolidation_interval)
         scheduler.start()
         try:

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -118,18 +118,21 @@ def _first_number(settings: Settings, supergroup: str) -> str:
 
 def given_times(since: str | None, until: str | None, zone: ZoneInfo) -> tuple[float | None, float | None]:
     """What --since and --until name, in POSIX seconds: until a day is until its end."""
-    with suppress(ValueError, OverflowError):
-        until = (
-            datetime.fromisoformat(date.fromisoformat(until if until and "-" in until else "").isoformat())
-            + timedelta(1)
-        ).isoformat()
+    if until and "-" in until:
+        with suppress(ValueError, OverflowError):
+            until = (date.fromisoformat(until) + timedelta(1)).isoformat()
     return given_moment("--since", since, zone), given_moment("--until", until, zone)
 
 
 def confirm(question: str, *, yes: bool) -> None:
     """Ask on a terminal, unless `yes`; InvalidInput without an agreement."""
-    if not (yes or (sys.stdin.isatty() and typer.confirm(question))):
+    if not agreed(question, yes=yes):
         raise InvalidInput(f"{question} Nothing was changed. Run it again with --yes.")
+
+
+def agreed(question: str, *, yes: bool) -> bool:
+    """Whether the answer on a terminal is yes, or `yes` is given."""
+    return yes or (sys.stdin.isatty() and typer.confirm(question, err=True))
 
 
 def connect(settings: Settings) -> Redis:

@@ -13,7 +13,7 @@ from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.system.command import application, print_json, start
 from shared.text.format import one_line, shorten, time_text
-from shared.wire.values import shown
+from shared.wire.values import visible
 
 if TYPE_CHECKING:
     from dispatcher.queue.dead_letters import DeadLetter, DeadLetters
@@ -121,7 +121,7 @@ def _line(letter: DeadLetter, settings: Settings) -> str:
 
 def _plain(text: str) -> str:
     """One line without terminal control characters: the text comes from strangers."""
-    return shown(one_line(text), characters=len(text) + 1)
+    return visible(one_line(text))
 
 
 def _when(letter: DeadLetter, settings: Settings) -> str:

@@ -13,7 +13,7 @@ from shared.release.manifest import no_release
 from shared.system.command import ChatCommand, application, print_json, start
 from shared.text.format import counted, time_text
 from shared.turns.origin_words import labels_of, replying
-from shared.wire.values import shown
+from shared.wire.values import visible
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -64,9 +64,8 @@ def history(
         print_json(head | {"turns": rows})
         return
     for turn, who in zip(turns, labels, strict=True):
-        typer.echo(
-            f"{time_text(turn.timestamp, zone)}  {_plain(who + replying(turn.origin, REPLIED))}: {_indented(turn)}"
-        )
+        speaker, text = who + replying(turn.origin, REPLIED), "\n      ".join(turn.remembered.splitlines())
+        typer.echo(f"{time_text(turn.timestamp, zone)}  {visible(speaker, but='')}: {visible(text)}")
     times = f"; times in {settings.chat_timezone}" if turns else ""
     more = "; older ones are left out (--limit)" if result.found.more else ""
     typer.echo(f"{len(turns)} turns from {sides(run, today=result.today)}{times}{more}", err=True)
@@ -83,7 +82,7 @@ def _print_summary(settings: Settings, chat_id: str, *, json: bool) -> None:
     if json:
         print_json({"chat_id": chat_id, "release": release.run, "summary": text or None, "degraded": why})
         return
-    typer.echo("\n".join(map(_plain, text.splitlines())) or "(no summary)")
+    typer.echo(visible("\n".join(text.splitlines())) or "(no summary)")
     say_notes(why)
 
 
@@ -112,16 +111,6 @@ def _row(turn: Turn, who: str, zone: ZoneInfo) -> dict[str, Any]:
         "text": turn.remembered,
         **turn.origin.to_json(),
     }
-
-
-def _indented(turn: Turn) -> str:
-    """Its lines, all but the first one indented."""
-    return "\n      ".join(map(_plain, turn.remembered.splitlines()))
-
-
-def _plain(line: str) -> str:
-    """Without terminal control characters."""
-    return shown(line.expandtabs(), characters=len(line.expandtabs()) + 1)
 
 
 @app.command()

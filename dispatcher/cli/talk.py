@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.cli.arguments import Json, start_for
+from dispatcher.cli.arguments import Chat, Json, start_for
 from shared.errors import AnswerFailed, InvalidInput
 from shared.system.command import ChatCommand, application, print_json
+from shared.wire.values import visible
 
 app = application()
 
@@ -19,12 +20,7 @@ CHAT = "console"
 
 @app.command(cls=ChatCommand)
 def talk(
-    chat: Annotated[
-        str,
-        typer.Argument(
-            metavar="CHAT", help="The chat: its id (put -- before a negative one), or its only person's name."
-        ),
-    ] = CHAT,
+    chat: Chat = CHAT,
     say: Annotated[str | None, typer.Option(help="Send this one message, print the answer, and end.")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for an answer.")] = 600.0,
     json: Json = False,
@@ -33,7 +29,7 @@ def talk(
 
     Exit code 69 if the dispatcher could not answer the one message.
     """
-    from dispatcher.bots.console.talk import ConsoleBot, visible
+    from dispatcher.bots.console.talk import ConsoleBot
 
     settings, chat_id = start_for(chat, new=True)
     typed = say is None and sys.stdin.isatty()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -18,9 +17,10 @@ from shared.config.settings import Settings
 from shared.config.tools import ChatTools
 from shared.errors import RedisUnavailable
 from shared.text.translations import language_of
-from shared.turns.records import RecordRefused, Turn, dumps, loads_object
+from shared.turns.records import RecordRefused, Turn, dumps
 from shared.turns.signed import sign_record, signed_record
 from shared.wire import keys
+from shared.wire.json import record_of
 
 log = structlog.get_logger()
 
@@ -99,9 +99,8 @@ class ChatRecords:
             raws = await pipe.execute(raise_on_error=False)
         found: dict[str, bytes] = {}
         for raw in raws:
-            with suppress(RecordRefused):
-                if isinstance(raw, bytes) and isinstance(task_id := loads_object(raw).get("task_id"), str):
-                    found.setdefault(task_id, raw)
+            if isinstance(raw, bytes) and isinstance(task_id := record_of(raw).get("task_id"), str):
+                found.setdefault(task_id, raw)
         return found
 
     async def question(self, chat_id: str, task_id: str) -> Turn | None:
@@ -118,9 +117,7 @@ class ChatRecords:
 
     async def selection(self, digest: str, chat_id: str) -> dict[str, object] | None:
         raw = cast(bytes | None, await self._redis.get(keys.selection(digest, chat_id)))
-        with suppress(RecordRefused, json.JSONDecodeError):
-            return loads_object(raw) if raw else None
-        return None
+        return record_of(raw or b"") or None
 
     async def drop_selection(self, digest: str, chat_id: str) -> None:
         await self._redis.delete(keys.selection(digest, chat_id))

@@ -39,6 +39,7 @@ from shared.turns.records import RecordRefused, Turn, loads_object, timestamp_of
 from shared.turns.signed import secret_in, sign_record
 from shared.wire import keys
 from shared.wire.ids import bot_names, bot_of
+from shared.wire.json import record_of
 from shared.wire.values import count_of, shown
 
 if TYPE_CHECKING:
@@ -195,12 +196,8 @@ class Consolidator:
     def _entries(self, chat_id: str, turns: list[StoredTurn]) -> list[bytes]:
         """Entries of the short list that are in the summary: those with the time and the text of its turns."""
         summarised = {(stored.turn.timestamp, stored.turn.content) for stored in turns}
-        found = []
-        for raw in self._redis.lrange(keys.history(chat_id), 0, -1):
-            with suppress(RecordRefused):
-                entry = loads_object(raw)
-                found += [raw] if (entry.get("timestamp"), entry.get("content")) in summarised else []
-        return found
+        entries = ((raw, record_of(raw)) for raw in self._redis.lrange(keys.history(chat_id), 0, -1))
+        return [raw for raw, entry in entries if (entry.get("timestamp"), entry.get("content")) in summarised]
 
     def _promote(self) -> None:
         """The oldest summaries of a chat that has many, and those of a day ago, become searchable."""
@@ -242,7 +239,17 @@ class Consolidator:
         crash_point("consolidation:reminded")
 
     def _drop_unfetched(self) -> None:
-        drop_unfetched(self._redis, self._now())
+        """From the oldest on, what is older than UNFETCHED_DAYS, or has a date far from our clock."""
+        dropped = 0
+        for outbox in map(keys.outbox, bot_names()):
+            while (raw := self._redis.lindex(outbox, 0)) is not None:
+                with suppress(RecordRefused):  # we did not write it
+                    age = abs(self._now() - timestamp_of(loads_object(raw).get("created_at")))
+                    if age < UNFETCHED_DAYS * SECONDS_PER_DAY:
+                        break
+                dropped += int(self._redis.lrem(outbox, 1, raw))
+        if dropped:
+            log.warning("messages that no bot has fetched are dropped", messages=dropped, days=UNFETCHED_DAYS)
 
     def _prune(self) -> None:
         self._day.upkeep.prune(self._now() - KEPT_DAYS * SECONDS_PER_DAY)
@@ -304,17 +311,3 @@ def scheduled(consolidator: Consolidator, seconds: float) -> AsyncIOScheduler:
         once, "interval", seconds=seconds, max_instances=1, coalesce=True, next_run_time=datetime.now(UTC)
     )
     return scheduler
-
-
-def drop_unfetched(client: Any, now: float) -> int:
-    """Drop from the oldest on what is older than UNFETCHED_DAYS, or has a date far from our clock; returns how many."""
-    dropped = 0
-    for outbox in map(keys.outbox, bot_names()):
-        while (raw := client.lindex(outbox, 0)) is not None:
-            with suppress(RecordRefused):  # we did not write it
-                if abs(now - timestamp_of(loads_object(raw).get("created_at"))) < UNFETCHED_DAYS * SECONDS_PER_DAY:
-                    break
-            dropped += int(client.lrem(outbox, 1, raw))
-    if dropped:
-        log.warning("messages that no bot has fetched are dropped", messages=dropped, days=UNFETCHED_DAYS)
-    return dropped

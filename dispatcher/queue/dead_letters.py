@@ -27,6 +27,7 @@ from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task, loads_obj
 from shared.turns.signed import secret_in, sign_record
 from shared.wire import keys
 from shared.wire.ids import bot_of, moment_of
+from shared.wire.json import record_of
 
 #: Hex digits of a letter's name, and how many of them are enough to select it.
 NAME_DIGITS, FEWEST_DIGITS = 12, 4
@@ -90,10 +91,8 @@ class DeadLetter:
         return self._named("task_id")
 
     def _named(self, field: str) -> str | None:
-        with suppress(RecordRefused):
-            value = loads_object(self.content).get(field)
-            return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
-        return None
+        value = record_of(self.content).get(field)
+        return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
 
     @property
     def text(self) -> str:

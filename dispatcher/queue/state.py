@@ -128,7 +128,11 @@ def oldest_seconds(client: Redis, now: float) -> float | None:
 def queue_error(client: Redis, state: QueueState) -> HmemError | None:
     """Why messages are not answered, or None. A queue that seems stalled is watched for WATCH_SECONDS first."""
     if not state.dispatchers:
-        return _no_dispatcher(state)
+        waits = f"{state.waiting}, and no dispatcher answers" if state.queued else "messages would wait unanswered"
+        return NoDispatcher(
+            f"No dispatcher of hcli-memory is running (others, such as h-cli's, are not visible here): {waits}. "
+            f"Start it (systemctl start hmem-dispatcher, or hmem run); if it stops again, its log says why ({LOG})."
+        )
     if state.queued and not state.answering and not read_holds(client, time.time()) and _stalled(client, state):
         names = ", ".join(state.dispatchers)
         return QueueStalled(
@@ -136,14 +140,6 @@ def queue_error(client: Redis, state: QueueState) -> HmemError | None:
             f"Restart it (systemctl restart hmem-dispatcher) and check its log ({LOG})."
         )
     return None
-
-
-def _no_dispatcher(state: QueueState) -> NoDispatcher:
-    meanwhile = f"{state.waiting}, and no dispatcher answers" if state.queued else "messages would wait unanswered"
-    return NoDispatcher(
-        f"No dispatcher of hcli-memory is running (others, such as h-cli's, are not visible here): {meanwhile}. "
-        f"Start it (systemctl start hmem-dispatcher, or hmem run); if it stops again, its log says why ({LOG})."
-    )
 
 
 def _stalled(client: Redis, first: QueueState) -> bool:

@@ -39,6 +39,11 @@ def living(client: Redis) -> dict[str, int | None]:
 
 
 def shown(raw: bytes | str, characters: int = SHOWN_CHARACTERS) -> str:
-    """Text from Redis for a message: without terminal control characters, and shortened."""
+    """Text from Redis for a message: on one line, without characters that a terminal would obey, and shortened."""
     text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw
-    return shorten("".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text), characters)
+    return shorten(visible(text, but=""), characters)
+
+
+def visible(text: str, but: str = "\n\t") -> str:
+    """Without characters that a terminal would obey, except `but`."""
+    return "".join(one if one.isprintable() or one in but else "\N{REPLACEMENT CHARACTER}" for one in text)

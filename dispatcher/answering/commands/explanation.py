@@ -56,7 +56,7 @@ def why_record(context: Context, task_id: str = "", at: float | None = None) -> 
     more = {
         "facts": [shorten(one, RECORD_CHARACTERS) for one in facts][:RECORD_FACTS],
         "summary_at": context.summary_at if "summary" in parts else None,
-        "missing": _kinds(context),
+        "missing": sorted({*filter(None, (degraded_kind(one, context.release_run) for one in context.degraded))}),
         "nothing_plain": context.no_recall_plain,
         "hits": [_hit(hit, context) for hit in context.used],
         "missed": [_hit(hit, context) for hit in context.cut[:MISSED]],
@@ -64,11 +64,6 @@ def why_record(context: Context, task_id: str = "", at: float | None = None) -> 
         "at": at,
     }
     return dumps(context.outline() | more)
-
-
-def _kinds(context: Context) -> list[str]:
-    kinds = (degraded_kind(reason, context.release_run) for reason in context.degraded)
-    return sorted({kind for kind in kinds if kind is not None})
 
 
 def _hit(hit: Hit, context: Context) -> dict[str, Any]:
@@ -137,7 +132,7 @@ def _recalled(hits: Sequence[Mapping[str, Any]], nothing: str | None) -> list[st
             tr("Earlier messages: none, because {reason}.").format(reason=tr(nothing or later("nothing was found")))
         ]
     lines = [
-        f"- {_day(hit['date'])}, {hit['speaker']}: {shorten(one_line(hit['text']), CHARACTERS)} ({_found_by(hit['because'])})"
+        f"- {_day(hit['date'])}, {hit['speaker']}: {shorten(one_line(hit['text']), CHARACTERS)} ({tr(FOUND_BY.get(hit['because'], hit['because']))})"
         for hit in hits
     ]
     return [tr("Earlier messages, and what each was found by:"), *_some(lines)]
@@ -151,10 +146,6 @@ FOUND_BY = {
     "time": later("time"),
     "neighbouring messages": later("neighbouring messages"),
 }
-
-
-def _found_by(because: str) -> str:
-    return tr(FOUND_BY.get(because, because))
 
 
 def _some(lines: list[str]) -> list[str]:

@@ -24,6 +24,7 @@ from shared.turns.signed import PartialAnswer, Result, signing_key
 from shared.wire import keys
 from shared.wire.client import COMMAND, open_async_redis, open_redis
 from shared.wire.ids import FROM_TERMINAL
+from shared.wire.values import visible
 
 POLL_SECONDS = 0.1
 #: Who writes, as a task has it.
@@ -124,8 +125,3 @@ class ConsoleBot:
         await features().ask_async(
             terminal_waits, redis=redis, secret=self._secret, task_id=task_id, ask=terminal.allows
         )
-
-
-def visible(text: str) -> str:
-    """Without characters that a terminal would obey."""
-    return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text)

@@ -12,10 +12,11 @@ from dispatcher.bots.hooks import bot_commands, owners_help
 from dispatcher.bots.telegram.core import BotAnswer, BotCore
 from dispatcher.bots.telegram.messages import IncomingMessage
 from dispatcher.bots.telegram.state import CANCELLED
+from dispatcher.health.nights import read_nights
 from dispatcher.queue.chat_commands import dispatcher_commands
 from shared.hooks import Hooks
 from shared.text.translations import LANGUAGES, current_language, language_of, later, speaking, tr
-from shared.turns.records import MODELS, RecordRefused, loads_object
+from shared.turns.records import MODELS
 from shared.turns.signed import choice
 
 log = structlog.get_logger()
@@ -202,10 +203,7 @@ def dispatcher_text(living: int, gone: int, queued: int, taken: int) -> str:
 
 
 def night_text(raw: bytes | None, now: float) -> str:
-    try:
-        hours = max(0.0, now - float(loads_object(raw)["finished_at"])) / 3600 if raw else None
-    except (RecordRefused, KeyError, TypeError, ValueError):
-        hours = None
-    if hours is None:
+    good = read_nights([raw, None]).good
+    if good is None:
         return tr("Memory has not been updated yet: no night has run.")
-    return tr("Memory was last updated {hours} hours ago.").format(hours=round(hours))
+    return tr("Memory was last updated {hours} hours ago.").format(hours=round(max(0.0, now - good[1]) / 3600))

@@ -26,9 +26,9 @@ from dispatcher.queue.admission import AllowedChats
 from dispatcher.queue.rights import Rights
 from shared.config.settings import Settings
 from shared.text.translations import later, speaking, tr
-from shared.turns.records import RecordRefused, loads_object
 from shared.turns.signed import Button, Keyboard, keyboard, row_of, signing_key
 from shared.wire import keys
+from shared.wire.json import record_of
 from shared.wire.media import MediaStore
 
 log = structlog.get_logger()
@@ -142,13 +142,12 @@ class BotCore:
 
     async def tell_unbelieved(self, raw: bytes) -> None:
         """Of a record that nobody of us has signed, before it is removed: nothing is read but its chat, which is told once a day if it is listed."""
-        with contextlib.suppress(RecordRefused):
-            named = str(loads_object(raw).get("chat"))
-            for chat in (one for one in map(str, self.settings.allowed) if one == named):
-                with speaking(await self.state.chats.language(chat)):
-                    said = Waiting(chat, time.time(), text=tr(KEY_CHANGED))
-                mark = keys.bot_seen(f"unbelieved-{chat}")
-                await self.state.updates.tell(f"unbelieved-{chat}", said, mark, keys.BOT_TOLD_TTL_SECONDS)
+        chat = str(record_of(raw).get("chat"))
+        if chat in map(str, self.settings.allowed):
+            with speaking(await self.state.chats.language(chat)):
+                said = Waiting(chat, time.time(), text=tr(KEY_CHANGED))
+            mark = keys.bot_seen(f"unbelieved-{chat}")
+            await self.state.updates.tell(f"unbelieved-{chat}", said, mark, keys.BOT_TOLD_TTL_SECONDS)
 
     def as_stored(self, update: Any) -> Any:
         """An update of Telegram's with the first numbers of these groups."""

@@ -26,6 +26,7 @@ from shared.turns.signed import Result, SignedRecord, reply_command_of
 from shared.wire import keys
 from shared.wire.client import BOT, open_async_redis
 from shared.wire.ids import MAIN_BOT
+from shared.wire.json import record_of
 
 log = structlog.get_logger()
 
@@ -338,11 +339,8 @@ class ChatMarks(InRedis):
 
     async def reply_command(self, chat: int, message: int, user: str) -> str:
         """The command that a reply of this person to this message is; "" if it is only a reply."""
-        with suppress(RecordRefused):
-            record = loads_object(await self.noted(f"reply-{chat}-{message}"))
-            if record.get("user") == user:
-                return reply_command_of(record.get("command"))
-        return ""
+        record = record_of(await self.noted(f"reply-{chat}-{message}"))
+        return reply_command_of(record.get("command")) if record.get("user") == user else ""
 
 
 class BotState:

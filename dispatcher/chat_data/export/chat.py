@@ -140,12 +140,11 @@ def _collect(settings: Settings, client: Redis, chat_id: str, work: Path, stack:
         gathered.notes.append("DAY_STORE_URL=none: there is no day store, so the export has no memories.")
     made = ExportedChat(gathered)
 
-    def read_store() -> bool:
+    def read_store() -> None:
         known = day.remembering.of_chat(chat_id)
         made.newer, made.memories = known.superseded_numbers, [*known.shown]
         made.of_features = [(rows.of, rows.rows(chat_id)) for rows in day.of_features]
         made.sessions = _remaining_sessions(day.summaries.list(chat_id), gathered)
-        return True
 
     if day.wanted:
         gathered.asked("Memories and summaries of sessions were left out", read_store)

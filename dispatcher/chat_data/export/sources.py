@@ -71,10 +71,10 @@ class Gathered:
         if turn.chat_id == self.chat_id and turn.turn_id not in self.turns and not self.forgets(turn):
             self.turns[turn.turn_id] = exported
 
-    def asked(self, what: str, ask: Callable[[], bool]) -> bool:
-        """Read a source; returns whether it has the chat. If it cannot be read, a note with the reason begins with `what`."""
+    def asked(self, what: str, ask: Callable[[], object]) -> bool:
+        """Read a source; whether that said yes. If it cannot be read, a note with the reason begins with `what`."""
         try:
-            return ask()
+            return ask() is True
         except Exception as error:
             ours = translate(error)
             if ours is None:
@@ -164,7 +164,7 @@ def _exported(key: bytes, value: bytes, source: str) -> ExportedTurn:
     return ExportedTurn(turn, bare_line(key, value) or turn.to_json(), source)
 
 
-def _from_redis(client: Redis, found: Gathered, waiting: list[ExportedTurn]) -> bool:
+def _from_redis(client: Redis, found: Gathered, waiting: list[ExportedTurn]) -> None:
     """The chat's turns that no night has archived yet, and its tombstones. Invalid turns are left to the night."""
     for raw in cast(list[bytes], client.lrange(keys.TOMBSTONES, 0, -1)):
         with suppress(RecordRefused):  # the night reports it
@@ -173,20 +173,17 @@ def _from_redis(client: Redis, found: Gathered, waiting: list[ExportedTurn]) -> 
         with suppress(RecordRefused):
             if (exported := _exported(name, value, REDIS)).turn.chat_id == found.chat_id:
                 waiting.append(exported)
-    return bool(waiting)
 
 
-def _from_store(day: DayMemory, found: Gathered, known: set[str]) -> bool:
+def _from_store(day: DayMemory, found: Gathered, known: set[str]) -> None:
     for turn in day.turns.back(found.chat_id):
         if turn.turn_id not in known:
             found.add(ExportedTurn(turn, turn.to_json(), DAY))
-    return any(one.source == DAY for one in found.turns.values())
 
 
-def _from_release(release: OpenRelease, found: Gathered, known: set[str]) -> bool:
+def _from_release(release: OpenRelease, found: Gathered, known: set[str]) -> None:
     for turn in release.turns_back(found.chat_id, leave_out=known, with_files=True):
         found.add(ExportedTurn(turn, turn.to_json(), RELEASE))
-    return any(one.source == RELEASE for one in found.turns.values())
 
 
 def write_media(folder: Path, gathered: Gathered, client: Any, zone: ZoneInfo) -> dict[tuple[str, str], str]:
@@ -226,10 +223,8 @@ def _write(target: Path, gathered: Gathered, client: Any, turn: Turn, one: Media
 def _waiting(gathered: Gathered, client: Any, turn: Turn, one: Media) -> bytes:
     """From Redis; nothing if it is not there, or Redis is not reachable, which a note says."""
     found = bytearray()
-
-    def read() -> bool:
-        found.extend(client.get(keys.kept(turn.task_id, one.sha256)) or b"")
-        return True
-
-    gathered.asked("Files of messages since the last night were left out", read)
+    gathered.asked(
+        "Files of messages since the last night were left out",
+        lambda: found.extend(client.get(keys.kept(turn.task_id, one.sha256)) or b""),
+    )
     return bytes(found)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.cli.arguments import Chat, Json, connect, given_chat, start_for
+from dispatcher.cli.arguments import Chat, Json, agreed, connect, given_chat, start_for
 from shared.config.settings import Settings
 from shared.errors import ForgetIncomplete, InvalidInput, SettingsError
 from shared.system.command import ChatCommand, application, print_json, start
@@ -214,7 +214,7 @@ def begin(context: ForgetContext, asked: ForgetRequest, *, yes: bool, later: boo
         typer.echo("Nothing matches, so there is nothing to forget.", err=True)
         return
     question = "Undo this import?" if asked.kind == "import" else "Forget this permanently?"
-    if not yes and not (sys.stdin.isatty() and typer.confirm(question)):
+    if not agreed(question, yes=yes):
         typer.echo(NOTHING_DONE, err=True)
         return
     if not yes:  # includes messages that came while the question was open
@@ -270,9 +270,7 @@ def _trusted(context: ForgetContext, *, resume: bool, yes: bool) -> list[Journal
             f"{journal.forget_id} is not signed with the owner's key. It would forget: {journal.summary}.", err=True
         )
         if resume:
-            journal.trusted = yes or (
-                sys.stdin.isatty() and typer.confirm("Did you start this, and should it continue?", err=True)
-            )
+            journal.trusted = agreed("Did you start this, and should it continue?", yes=yes)
         if not journal.trusted:
             typer.echo(
                 "It is skipped. hmem forget --resume --yes carries it out; if you did not start it, remove its file",

@@ -47,8 +47,9 @@ async def terminal_waits(redis: Redis, secret: str, task_id: str, ask: Callable[
 @hook
 def redis_entries(scope: Scope, reader: RedisReader) -> Iterator[RedisEntry]:
     """Records, open questions and answers. The scan does not search for their words, which are Claude's: nothing of them is left."""
-    from dispatcher.chat_data.forget.layers.redis_entries import RedisEntry, number_of, record_of
+    from dispatcher.chat_data.forget.layers.redis_entries import RedisEntry, number_of
     from dispatcher.features.approvals import keys
+    from shared.wire.json import record_of
 
     layer = "redis: approvals"
     for raw in reader.entries(keys.RECORDS):

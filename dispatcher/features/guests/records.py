@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, cast
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from dispatcher.chat_data.forget.layers.redis_entries import RedisEntry, RedisReader, record_of
+from dispatcher.chat_data.forget.layers.redis_entries import RedisEntry, RedisReader
 from dispatcher.features.guests.keys import GUESTS, invite
 from shared.text.format import counted
 from shared.turns.records import RecordRefused
 from shared.turns.signed import secret_in, sign_record, signed_record
+from shared.wire.json import record_of
 from shared.wire.keys import MOVED
 
 if TYPE_CHECKING:

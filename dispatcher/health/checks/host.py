@@ -39,12 +39,10 @@ def check_secret(setup: Setup) -> Finding:
     signing_key(setup.settings, "hmem run refuses to start")
     if (file := settings_file()) and _open_to_others(file) and (secrets := secrets_in_file(setup.settings.every())):
         fix = f"Move them to a credentials file (HMEM_CREDENTIALS), or chmod 600 {file} and chown it to the user who runs this."
-        if file.stat().st_mode & 0o007:
-            sentence = f"{file} contains secrets ({', '.join(secrets)}), and every user of this host may read it."
-            return problem(SettingsError.exit_code, sentence, fix)
-        return warning(
-            f"{file} contains secrets ({', '.join(secrets)}), and users other than its owner may read it.", fix
-        )
+        everybody = bool(file.stat().st_mode & 0o007)
+        others = "every user of this host" if everybody else "users other than its owner"
+        sentence = f"{file} contains secrets ({', '.join(secrets)}), and {others} may read it."
+        return problem(SettingsError.exit_code, sentence, fix) if everybody else warning(sentence, fix)
     return ok("RESULT_HMAC_KEY is set; whether the bot has the same one cannot be checked from here.")
 
 

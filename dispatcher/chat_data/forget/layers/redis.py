@@ -13,7 +13,7 @@ from typing import Any
 
 from redis import Redis
 
-from dispatcher.chat_data.forget.layers.redis_entries import RedisEntry, RedisReader, number_of, record_of
+from dispatcher.chat_data.forget.layers.redis_entries import RedisEntry, RedisReader, number_of
 from dispatcher.chat_data.forget.request import Scope
 from dispatcher.chat_data.hooks import redis_entries
 from dispatcher.memory.tombstones import FORGOTTEN
@@ -28,6 +28,7 @@ from shared.turns.signed import Result
 from shared.wire import keys
 from shared.wire.handed_over import ImportHandOver
 from shared.wire.ids import bot_names
+from shared.wire.json import record_of
 from shared.wire.key_table import chat_tables
 
 _TEXTS = re.compile(rb'"(?:content|message|command|text|output)"\s*:\s*"((?:[^"\\]|\\.)*)')
@@ -43,16 +44,12 @@ class RedisLayer:
 
     def find(self, scope: Scope) -> Iterator[RedisEntry]:
         """Everything covered, except tasks that are queued or in flight (tasks.py)."""
-        yield from self._turns(scope)
-        yield from self._events(scope)
-        yield from self._results(scope)
-        yield from self._partial_answers(scope)
-        yield from self._dead_letters(scope)
-        yield from self._tags(scope)
-        yield from self._outbox(scope)
-        yield from self._bot_words(scope)
-        yield from self._arriving(scope)
-        yield from self._imports(scope)
+        everywhere = (
+            self._turns, self._events, self._results, self._partial_answers, self._dead_letters, self._tags, self._outbox,
+            self._bot_words, self._arriving, self._imports,
+        )  # fmt: skip
+        for find in everywhere:
+            yield from find(scope)
         for found in features().ask(redis_entries, scope=scope, reader=self._reader):
             yield from found
         if scope.whole_chat is not None:

@@ -8,8 +8,6 @@ from typing import Any
 
 from redis import Redis, ResponseError
 
-from shared.turns.records import RecordRefused, loads_object
-
 #: Keys read in one call.
 AT_ONCE = 500
 
@@ -60,14 +58,6 @@ class RedisReader:
             return list(self._redis.hgetall(key).items())
         except ResponseError:
             return []
-
-
-def record_of(raw: bytes) -> dict[str, Any]:
-    """Empty for what is no JSON object."""
-    try:
-        return loads_object(raw)
-    except RecordRefused:
-        return {}
 
 
 def number_of(value: object) -> float | None:
