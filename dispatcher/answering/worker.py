@@ -24,7 +24,7 @@ from dispatcher.queue.tasks import NOT_YET, Claim
 from shared.config.settings import Settings
 from shared.errors import RedisUnavailable
 from shared.wire import keys
-from shared.wire.client import BACKGROUND, DISPATCHER, is_too_old, open_async_redis, open_redis
+from shared.wire.client import BACKGROUND, is_too_old, open_redis
 
 log = structlog.get_logger()
 
@@ -49,10 +49,6 @@ TURN_SECONDS = 90
 GRACE_SECONDS = 120
 #: Longest pause after failures of Redis, in tenths of a second as a power of two: 3.2 s.
 LONGEST_PAUSE = 5
-
-
-def connect(settings: Settings) -> Redis:
-    return open_async_redis(settings.redis_url, DISPATCHER)
 
 
 class Worker:

@@ -108,23 +108,13 @@ def _private(settings: Settings) -> list[Path]:
     files = [path for path in (settings_file(), *credentials.places()) if path and _holds_something(path)]
     key = settings.owner_key_file
     files += [key] if key and (_holds_something(key) or not _night_is_another_user(settings)) else []
-    links = [Path(os.path.realpath(path.parent)) / path.name for path in files if _is_link(path)]
+    links = [Path(os.path.realpath(path.parent)) / path.name for path in files if os.path.islink(path)]  # noqa: PTH114 - see below
     return [*_really([*ours, *files]), *links]
 
 
 def _holds_something(path: Path) -> bool:
-    """Whether this user can see it, and it is not a device (/dev/null means no settings)."""
-    try:
-        return path.is_file() or path.is_dir()
-    except OSError:
-        return False
-
-
-def _is_link(path: Path) -> bool:
-    try:
-        return path.is_symlink()
-    except OSError:  # behind a directory that is closed to this user
-        return False
+    """Whether this user can see it, and it is not a device (/dev/null means no settings). Behind a closed directory, pathlib raises."""
+    return os.path.isfile(path) or os.path.isdir(path)  # noqa: PTH112, PTH113
 
 
 def _night_is_another_user(settings: Settings) -> bool:

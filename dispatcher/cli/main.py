@@ -102,14 +102,14 @@ async def _serve(settings: Settings) -> None:
     from dispatcher.answering.opening import open_parts
     from dispatcher.answering.task_handler import TaskHandler
     from dispatcher.answering.worker import Worker
-    from dispatcher.answering.worker import connect as connect_patiently
     from dispatcher.claude.client import ClaudeCli
     from dispatcher.claude.environment import cli_environment, note_token
     from dispatcher.memory.day.memory import DayMemory
     from dispatcher.memory.session_summary import SummaryWriter, in_thread
     from dispatcher.releases.served import ServedRelease
+    from shared.wire.client import DISPATCHER, open_async_redis
 
-    served, client = ServedRelease(settings), connect_patiently(settings)
+    served, client = ServedRelease(settings), open_async_redis(settings.redis_url, DISPATCHER)
     claude = ClaudeCli(settings)
     note_token(settings.hmem_state_dir, cli_environment(settings), time.time())
     loop = asyncio.get_running_loop()

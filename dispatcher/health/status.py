@@ -11,6 +11,7 @@ from typing import cast
 from redis import Redis
 
 from dispatcher.chat_data.forget.journal import unfinished_names
+from dispatcher.chat_data.forget.layers.redis_entries import RedisReader
 from dispatcher.health.nights import Failure, nights_of
 from dispatcher.queue.admission import chats_let_in
 from shared.config.settings import Settings
@@ -61,7 +62,9 @@ def read_status(settings: Settings, client: Redis, now: float | None = None) -> 
     status = Status(
         queued=client.llen(keys.TASKS), dead_letters=client.llen(keys.DEAD), backend=settings.memory_backend
     )
-    _read_workers(client, status)
+    status.workers = {shown(name): run for name, run in living(client).items()}
+    for raw in cast(set[bytes], client.smembers(keys.WORKERS)):
+        status.in_flight += client.hlen(keys.inflight(raw.decode("utf-8", "replace")))
     status.bot = shown(cast(bytes | None, client.get(keys.bot_owner(MAIN_BOT))) or b"") or None
     status.guests = len(chats_let_in(client, settings))
     status.turns_waiting, oldest = turns_waiting(client)
@@ -80,24 +83,14 @@ def read_status(settings: Settings, client: Redis, now: float | None = None) -> 
     return status
 
 
-def _read_workers(client: Redis, status: Status) -> None:
-    status.workers = {shown(name): run for name, run in living(client).items()}
-    for raw in cast(set[bytes], client.smembers(keys.WORKERS)):
-        status.in_flight += client.hlen(keys.inflight(raw.decode("utf-8", "replace")))
-
-
 def turns_waiting(client: Redis) -> tuple[int, float | None]:
     """How many turns wait for the night, and the time of the oldest, if it has one, in POSIX seconds."""
-    found = [
-        cast(bytes, key) for key in islice(client.scan_iter(match=f"{keys.MEMORY_PREFIX}*", count=1000), SAMPLED_TURNS)
-    ]
-    times = list[float]()
-    for start in range(0, len(found), 500):
-        batch = found[start : start + 500]
-        for key, raw in zip(batch, cast(list[bytes | None], client.mget(batch)), strict=True):
-            with suppress(RecordRefused):  # the night names it and why
-                times += [Turn.parse(key, raw).timestamp] if raw is not None else []
-    return len(found), min(times, default=None)
+    count, times = 0, list[float]()
+    for key, raw in islice(RedisReader(client).scan(f"{keys.MEMORY_PREFIX}*"), SAMPLED_TURNS):
+        count += 1
+        with suppress(RecordRefused):  # the night names it and why
+            times.append(Turn.parse(key, raw).timestamp)
+    return count, min(times, default=None)
 
 
 def _read_release(settings: Settings, status: Status) -> None:

@@ -21,9 +21,6 @@ from shared.wire import keys
 
 Value = TypeVar("Value")
 
-#: Commands for each task, in one pipeline.
-_COMMANDS = 3
-
 
 class RunCancelled(Exception):
     """The chat no longer wants an answer to this task."""
@@ -38,12 +35,12 @@ class Run:
         self.forged = ""
         self.awaited = False  # its bot has added its id to the ones it waits for
         self.abandoned = False  # and has removed it, without a cancellation that we have seen
-        self._cancelled = False
+        self.cancelled = False
         self._asking: asyncio.Task[Any] | None = None
 
     def cancel(self) -> None:
         """End the current or the next call in `while_wanted`; no effect once that has ended."""
-        self._cancelled = True
+        self.cancelled = True
         if self._asking is not None:
             self._asking.cancel()
 
@@ -55,13 +52,9 @@ class Run:
             self.abandoned = True
             self.cancel()
 
-    @property
-    def cancelled(self) -> bool:
-        return self._cancelled
-
     async def while_wanted(self, call: Coroutine[Any, Any, Value]) -> Value:
         """The value of the call; RunCancelled if the task is cancelled before."""
-        if self._cancelled:
+        if self.cancelled:
             call.close()
             raise RunCancelled
         asking: asyncio.Task[Value] = asyncio.create_task(call)
@@ -94,15 +87,10 @@ async def look_at(redis: Redis, runs: Sequence[Run]) -> list[Look]:
             pipe.strlen(keys.result(run.task_id))
             pipe.lpos(keys.pending(run.chat_id), run.task_id)
         answers = await pipe.execute(raise_on_error=False)
-    cancels, sizes, places = (answers[first::_COMMANDS] for first in range(_COMMANDS))
-    with_result = [run.task_id for run, size in zip(runs, sizes, strict=True) if _may_be_a_result(size)]
-    raws = cast(list[bytes | None], await redis.mget([keys.result(one) for one in with_result]) if with_result else [])
-    existing = dict(zip(with_result, raws, strict=True))
-    pending = (None if isinstance(place, ResponseError) else place is not None for place in places)
-    looks = zip(runs, cancels, pending, strict=True)
-    return [Look(cancelled == 1, waits, existing.get(run.task_id) or b"") for run, cancelled, waits in looks]
-
-
-def _may_be_a_result(size: object) -> bool:
-    """Judged by its length; for a key of another type `size` is an error."""
-    return isinstance(size, int) and 0 < size <= RESULT_BYTES
+    looks = list[Look]()
+    for run, cancelled, size, place in zip(runs, answers[::3], answers[1::3], answers[2::3], strict=True):
+        may_be_a_result = isinstance(size, int) and 0 < size <= RESULT_BYTES  # an error for a key of another type
+        existing = cast(bytes | None, await redis.get(keys.result(run.task_id))) if may_be_a_result else None
+        waits = None if isinstance(place, ResponseError) else place is not None
+        looks.append(Look(cancelled == 1, waits, existing or b""))
+    return looks

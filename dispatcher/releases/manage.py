@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from shared.config.ownership import OURS
 from shared.config.settings import Settings
@@ -42,9 +41,6 @@ class Listed:
     indexes: list[str] = field(default_factory=list)
     marks: list[str] = field(default_factory=list)
     error: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def list_releases(memory_dir: Path) -> tuple[list[Listed], str | None]:
@@ -98,9 +94,9 @@ def _named(memory_dir: Path, run: int) -> Path:
 
 def planned_rollback(memory_dir: Path, run: int | None) -> str:
     """The question before a rollback. InvalidInput if there is no such release."""
-    before = _current(memory_dir)
-    target = _named(memory_dir, _parent(before) if run is None else run)
-    instead = f" instead of {before.path.name}" if before else ""
+    before, manifest = _current(memory_dir)
+    target = _named(memory_dir, _parent(manifest) if run is None else run)
+    instead = f" instead of {before.name}" if before else ""
     return f"Serve release {target.name}{instead}, and pin it?"
 
 
@@ -108,18 +104,18 @@ def roll_back(settings: Settings, run: int | None, say: Say) -> tuple[int, int |
     """Make a release current and pin it, if it is intact, can be read and applies all tombstones: (its run, the previous run)."""
     memory_dir = settings.hmem_memory_dir
     with _locked(memory_dir):
-        before = _current(memory_dir)
-        target = _named(memory_dir, _parent(before) if run is None else run)
-        if before is not None and before.path == target.resolve():
+        before, served = _current(memory_dir)
+        target = _named(memory_dir, _parent(served) if run is None else run)
+        if before == target.resolve():
             raise InvalidInput(f"Release {target.name} is already the current one. Nothing was changed.")
         say(f"Verifying release {target.name} ...")
         manifest = verify(target)
-        _refuse_if_forgotten_words_return(memory_dir, before, manifest)
+        _refuse_if_forgotten_words_return(memory_dir, served, manifest)
         say(f"Trying release {target.name} in a separate process ...")
         _run_trial(target, say)
         write_pin(memory_dir, manifest.run)
         switch_link(memory_dir / "current", f"{RELEASES}/{manifest.run}")
-        return manifest.run, before.run if before else None
+        return manifest.run, int(before.name) if before and before.name.isdecimal() else None
 
 
 def _run_trial(target: Path, say: Say) -> None:
@@ -132,32 +128,16 @@ def _run_trial(target: Path, say: Say) -> None:
         say(f"Note: {error} Its files are intact, so it is used anyway.")
 
 
-@dataclass(frozen=True)
-class _Current:
-    """The target of `current`; the manifest is None if it cannot be read."""
-
-    path: Path
-    run: int | None
-    manifest: Manifest | None
-
-
-def _current(memory_dir: Path) -> _Current | None:
-    """Also None if the link is dangling, which a rollback repairs."""
-    try:
+def _current(memory_dir: Path) -> tuple[Path | None, Manifest | None]:
+    """The target of `current`, and its manifest; None for what cannot be read, such as a dangling link: a rollback repairs that."""
+    path = manifest = None
+    with suppress(ReleaseRefused):
         path = current_release(memory_dir)
-    except ReleaseRefused:
-        return None
-    if path is None:
-        return None
-    try:
-        manifest = read_manifest(path)
-    except ReleaseRefused:
-        return _Current(path, int(path.name) if path.name.isdecimal() else None, None)
-    return _Current(path, manifest.run, manifest)
+        manifest = read_manifest(path) if path else None
+    return path, manifest
 
 
-def _parent(before: _Current | None) -> int:
-    manifest = before.manifest if before else None
+def _parent(manifest: Manifest | None) -> int:
     if manifest is None:
         raise InvalidInput(
             "The current release cannot be read, so the previous one is unknown. "
@@ -168,9 +148,9 @@ def _parent(before: _Current | None) -> int:
     return manifest.parent
 
 
-def _refuse_if_forgotten_words_return(memory_dir: Path, before: _Current | None, target: Manifest) -> None:
+def _refuse_if_forgotten_words_return(memory_dir: Path, before: Manifest | None, target: Manifest) -> None:
     """A tombstone that was applied once must stay applied. If the current release cannot be read, the tombstones of all others count."""
-    known = [before.manifest] if before and before.manifest else _readable(memory_dir)
+    known = [before] if before else _readable(memory_dir)
     missing = {name for manifest in known for name in manifest.tombstones} - set(target.tombstones)
     if not missing:
         return

@@ -120,14 +120,14 @@ class _Replay:
 
         while (night := _next_night(self.now)) <= at:
             self.now = night
-            await handler.parts.queue.leave()
+            await handler.parts.core.queue.leave()
             await asyncio.to_thread(_night)
             self.nights += 1
-            handler.parts.served.refresh()
+            handler.parts.core.served.refresh()
         self.now = at
         with Redis.from_url(self._url) as client:
             for chat, last in self._last.items():
-                if at - last > handler.parts.day.settings.session_ttl:
+                if at - last > handler.parts.core.day.settings.session_ttl:
                     client.delete(keys.session(chat))
                 if at - last > keys.HISTORY_TTL_SECONDS:
                     client.delete(keys.history(chat))
@@ -142,8 +142,8 @@ class _Replay:
         with Redis.from_url(self._url) as client:
             client.rpush("hcli:tasks", json.dumps({"task_id": f"talk-{number}", "submitted_at": submitted, **task}))
         _Scripted.row = row
-        await handler.parts.queue.beat(None, "")
-        claim = await handler.parts.queue.claim(handler.parts.queue.next_token())
+        await handler.parts.core.queue.beat(None, "")
+        claim = await handler.parts.core.queue.claim(handler.parts.core.queue.next_token())
         if not isinstance(claim, Claim):
             raise SystemExit(f"bench: exchange {number} was not claimed")
         await handler.handle(claim, Run())
@@ -159,9 +159,13 @@ class _Replay:
             user_id=str(row["user_id"]), name=row["name"],
         )  # fmt: skip
         began = time.perf_counter()
-        with handler.parts.served.reading() as release:
+        with handler.parts.core.served.reading() as release:
             context = assemble(
-                request, handler.parts.day.settings, release, handler.parts.day, handler.parts.served.no_release_reason
+                request,
+                handler.parts.core.day.settings,
+                release,
+                handler.parts.core.day,
+                handler.parts.core.served.no_release_reason,
             )
         took = 1000 * (time.perf_counter() - began)
         if context.degraded:
@@ -214,19 +218,18 @@ async def _dispatcher(now: Callable[[], float]) -> AsyncIterator[tuple[TaskHandl
     """A dispatcher's parts, and a round of its consolidation."""
     from dispatcher.answering.opening import open_parts
     from dispatcher.answering.task_handler import TaskHandler
-    from dispatcher.answering.worker import connect
     from dispatcher.memory.day.memory import DayMemory
     from dispatcher.queue.consolidation import Consolidator
     from dispatcher.releases.served import ServedRelease
     from shared.config.settings import load_settings
-    from shared.wire.client import BACKGROUND, open_redis
+    from shared.wire.client import BACKGROUND, open_async_redis, open_redis
 
     settings = load_settings()
-    served, client = ServedRelease(settings), connect(settings)
+    served, client = ServedRelease(settings), open_async_redis(settings.redis_url)
     day = DayMemory(settings, served.reading)
     day.open()
     handler = TaskHandler(open_parts(settings, client, _Scripted(), day, served))  # type: ignore[arg-type]
-    consolidator = Consolidator(day, open_redis(settings.redis_url, BACKGROUND), handler.parts.queue.worker, now)
+    consolidator = Consolidator(day, open_redis(settings.redis_url, BACKGROUND), handler.parts.core.queue.worker, now)
     yield handler, consolidator.round
     await client.aclose()
     handler.parts.close()

@@ -12,7 +12,6 @@ import orjson
 import pytest
 
 from dispatcher.bots.telegram.bot import BotLease
-from dispatcher.bots.telegram.state import connect as connect_bot
 from dispatcher.memory.store.tables import version
 from nightly.archive.verification import verify
 from nightly.imports.staging import StagedImport, StagedUnreadable
@@ -24,6 +23,7 @@ from shared.release.manifest import FORMAT_VERSION
 from shared.system.files import sha256_bytes
 from shared.system.formats import NAME
 from shared.wire import keys
+from shared.wire.client import BOT, open_async_redis
 from tests.support.day.health import ask
 from tests.support.night.archives import archive
 from tests.support.world import World
@@ -94,7 +94,7 @@ def test_redis_of_a_newer_program_is_refused_and_left_alone(light: World) -> Non
 
 def test_the_bot_refuses_redis_of_a_newer_program(light: World) -> None:
     async def look() -> None:
-        client = connect_bot(light.settings())
+        client = open_async_redis(light.settings().redis_url, BOT)
         try:
             await BotLease(client, "secret").refuse_newer()
         finally:

@@ -28,7 +28,7 @@ from dispatcher.bots.telegram.commands import menu
 from dispatcher.bots.telegram.core import BotCore
 from dispatcher.bots.telegram.delivery import Delivery
 from dispatcher.bots.telegram.incoming import Intake
-from dispatcher.bots.telegram.state import InRedis, connect
+from dispatcher.bots.telegram.state import InRedis
 from shared.config.settings import Settings
 from shared.errors import SettingsError
 from shared.hooks import Hooks, features
@@ -36,6 +36,7 @@ from shared.system.formats import refuse_newer_redis
 from shared.system.processes import died_here, process_name
 from shared.text.translations import ENGLISH, LANGUAGES, speaking, tr
 from shared.wire import keys
+from shared.wire.client import BOT, open_async_redis
 from shared.wire.ids import MAIN_BOT
 
 log = structlog.get_logger()
@@ -51,7 +52,7 @@ STOP_SECONDS = 5.0
 
 async def serve(settings: Settings) -> None:
     """Run the bot until SIGTERM or SIGINT; SettingsError if the token is missing or invalid."""
-    telegram, client, stop = Telegram(settings), connect(settings), asyncio.Event()
+    telegram, client, stop = Telegram(settings), open_async_redis(settings.redis_url, BOT), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)

@@ -19,12 +19,10 @@ from redis.asyncio import Redis
 from dispatcher.bots.answers import Answers
 from dispatcher.queue.chats import moved_chats, signed_move
 from dispatcher.queue.scripts import script_text
-from shared.config.settings import Settings
 from shared.text.translations import language_of, later, speaking, tr
 from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task, dumps, loads_object, with_text
 from shared.turns.signed import Result, SignedRecord, reply_command_of
 from shared.wire import keys
-from shared.wire.client import BOT, open_async_redis
 from shared.wire.ids import MAIN_BOT
 from shared.wire.json import record_of
 
@@ -39,10 +37,6 @@ CANCELLED = later("Cancelled.")
 QUEUED, QUEUED_OF_CHAT = 100, 10
 #: Within so many seconds a second press of the same button is taken for a double press.
 PRESS_SECONDS = 10
-
-
-def connect(settings: Settings) -> Redis:
-    return open_async_redis(settings.redis_url, BOT)
 
 
 def digest(text: str) -> str:

@@ -73,7 +73,8 @@ def preview_text(shown: dict[str, Any], zone: ZoneInfo) -> str:
     if shown["turns"] > len(shown["texts"]):
         lines.append(f"  and {shown['turns'] - len(shown['texts'])} more")
     lines += [
-        f"  memory {one['number']} of chat {one['chat_id']} ({one['type']}{_of(one)}): {one['text']}"
+        f"  memory {one['number']} of chat {one['chat_id']} ({one['type']}"
+        f"{' of ' + one['speaker'] if 'speaker' in one else ''}): {one['text']}"
         for one in shown["memories"]
     ]
     lines += [f"  {layer:34} {number}" for layer, number in sorted(shown["layers"].items())]
@@ -82,10 +83,6 @@ def preview_text(shown: dict[str, Any], zone: ZoneInfo) -> str:
     certain = AGAIN if shown["asked"]["kind"] == "import" else UNDONE
     lines += [f"Archive: {shown['archive']}", certain, "", "The receipt will name what no command can remove:"]
     return "\n".join([*lines, *(f"  {one['what']}" for one in shown["stays"])])
-
-
-def _of(memory: dict[str, Any]) -> str:
-    return f" of {memory['speaker']}" if "speaker" in memory else ""
 
 
 def _short(text: str) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -85,6 +86,17 @@ def erasing(name: str, chat_id: str, at: float, times: Mapping[str, float | None
     return Tombstone(name, chat_id, at, turn_ids=frozenset(times), erase=True, said_at=said_at, undo=undo)
 
 
+def erasing_each(
+    name: str, at: float, by_chat: Mapping[str, Mapping[str, float | None]], *, first: int = 1, undo: bool = False
+) -> list[Tombstone]:
+    """One for the turns of each chat; their names are numbered from `first` on."""
+    return [
+        erasing(f"{name}{number}", chat_id, at, times, undo=undo)
+        for number, (chat_id, times) in enumerate(sorted(by_chat.items()), first)
+        if times
+    ]
+
+
 @dataclass
 class Scope:
     """What is covered: the tombstones, and for a text also everything that contains it.
@@ -114,12 +126,8 @@ class Scope:
 
     def until(self, chat_id: str) -> float | None:
         """The time before which everything of a chat is forgotten; None if only parts of it are."""
-        times = [
-            tombstone.created_at if tombstone.before is None else tombstone.before
-            for tombstone in self.tombstones
-            if tombstone.chat_id == chat_id and tombstone.turn_ids is None
-        ]
-        return max(times, default=None)
+        whole = [one for one in self.tombstones if one.chat_id == chat_id and one.turn_ids is None]
+        return max((one.created_at if one.before is None else one.before for one in whole), default=None)
 
     def covers(self, turn: Turn) -> bool:
         return any(tombstone.covers(turn) for tombstone in self.tombstones)
@@ -133,15 +141,17 @@ class Scope:
         """Whether a task, or a text that is not stored as a turn, is covered; `at` is its time in POSIX seconds, None for unknown."""
         if not self.asked.concerns(chat_id):
             return False
-        until = self.until(chat_id)
-        if until is not None and (at is None or at < until):
-            return True
-        return self.names(chat_id, task_id) or (bool(text) and self.asked.holds(text))
+        made_of = {f"{task_id}:{role}" for role in ROLES}
+        return self.covers_made(chat_id, -math.inf if at is None else at, made_of) or (
+            bool(text) and self.asked.holds(text)
+        )
 
-    def names(self, chat_id: str, task_id: str) -> bool:
-        """Whether a tombstone of the chat names a turn of this task."""
-        ids = {f"{task_id}:{role}" for role in ROLES}
-        return any(tombstone.chat_id == chat_id and tombstone.named & ids for tombstone in self.tombstones)
+    def covers_made(self, chat_id: str, at: float, made_of: Collection[str]) -> bool:
+        """Whether something of that time, which was made of these turns, is covered."""
+        until = self.until(chat_id)
+        return (until is not None and at < until) or any(
+            one.chat_id == chat_id and not one.named.isdisjoint(made_of) for one in self.tombstones
+        )
 
     def covers_bytes(self, raw: bytes, at: float | None = None) -> bool:
         """The same for bytes that are not a valid record: they are searched for a chat id, and for a time unless `at` is known."""

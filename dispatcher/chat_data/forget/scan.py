@@ -112,10 +112,7 @@ class Proof:
 
     def _released(self, *, built_without: bool) -> Iterator[str]:
         for chunk in itertools.chain(released_chunks(self.settings), released_notes(self.settings)):
-            until = self.scope.until(chunk.chat_id)
-            if (until is None or chunk.started_at >= until) and not any(
-                one.chat_id == chunk.chat_id and one.named & set(chunk.turn_ids) for one in self.scope.tombstones
-            ):
+            if not self.scope.covers_made(chunk.chat_id, chunk.started_at, chunk.turn_ids):
                 yield f"{chunk.speaker} {chunk.words}"
         # Extracted sentences follow from the chunks, which are searched themselves; a model's summary of the chat does not count as remaining.
         left_out = self.scope.chats if self._written_by_model() or not built_without else ()

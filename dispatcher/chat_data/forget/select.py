@@ -23,7 +23,7 @@ from dispatcher.chat_data.forget.layers.files import find_kept
 from dispatcher.chat_data.forget.layers.redis import RedisLayer
 from dispatcher.chat_data.forget.layers.store import Stored, StoreLayer
 from dispatcher.chat_data.forget.layers.tasks import Running, TasksLayer
-from dispatcher.chat_data.forget.request import ForgetRequest, Scope, erasing
+from dispatcher.chat_data.forget.request import ForgetRequest, Scope, erasing, erasing_each
 from dispatcher.memory.store.memories import Memory
 from dispatcher.memory.tombstones import Forgotten
 from dispatcher.releases.night_command import NightCommandFailed, archive_is_here, read_lines
@@ -246,24 +246,16 @@ def _tombstones(asked: ForgetRequest, known: list[Known], forget_id: str, now: f
         times_by_chat[asked.chat_id] = dict.fromkeys(asked.turn_ids)
     for one in known:
         times_by_chat.setdefault(one.chat_id, {})[one.turn_id] = one.at
-    return [
-        erasing(f"erase-{forget_id}-{number}", chat_id, now, times, undo=asked.kind == "import")
-        for number, (chat_id, times) in enumerate(sorted(times_by_chat.items()), start=1)
-        if times
-    ]
+    return erasing_each(f"erase-{forget_id}-", now, times_by_chat, undo=asked.kind == "import")
 
 
 def _tombstones_of_events(asked: ForgetRequest, stored: Stored, forget_id: str, now: float) -> list[Tombstone]:
     """For the events of covered memories and rows of features, which may come from no covered turn."""
-    by_chat: dict[str, dict[str, None]] = {}
+    by_chat: dict[str, dict[str, float | None]] = {}
     subjects: list[Any] = [*stored.memories, *(one for some in stored.of_features.values() for one in some)]
     for one in subjects:
         by_chat.setdefault(one.chat_id, {})[turn_id_of(one.uid)] = None
-    return [
-        erasing(f"erase-{forget_id}-events{number}", chat_id, now, ids)
-        for number, (chat_id, ids) in enumerate(sorted(by_chat.items()), start=1)
-        if asked.kind != "chat"
-    ]
+    return [] if asked.kind == "chat" else erasing_each(f"erase-{forget_id}-events", now, by_chat)
 
 
 def _tombstone_of_tasks(scope: Scope, tasks: list[Running]) -> list[Tombstone]:

@@ -33,7 +33,7 @@ from dispatcher.chat_data.forget.layers.redis_files import rewrite
 from dispatcher.chat_data.forget.layers.store import StoreLayer, open_store
 from dispatcher.chat_data.forget.layers.tasks import Running, TasksLayer
 from dispatcher.chat_data.forget.receipt import receipt, what_stays, write_receipt
-from dispatcher.chat_data.forget.request import erasing
+from dispatcher.chat_data.forget.request import erasing_each
 from dispatcher.chat_data.forget.scan import Proof
 from dispatcher.memory.store.events import hand_over
 from dispatcher.memory.tombstones import Forgotten, announce, end_conversation, raise_mark
@@ -168,13 +168,8 @@ class ForgetRun(StepRunner):
         late: dict[str, dict[str, float | None]] = {}
         for turn in self._context.tasks.stored_late(self._scope, meanwhile):
             late.setdefault(turn.chat_id, {})[turn.turn_id] = turn.timestamp
-        known = len(self._scope.tombstones)
-        name, at = f"erase-{self._journal.forget_id}-more", self._journal.started_at
-        tombstones = [
-            erasing(f"{name}{known + number}", chat_id, at, said_at)
-            for number, (chat_id, said_at) in enumerate(sorted(late.items()))
-        ]
-        if tombstones:
+        name, known = f"erase-{self._journal.forget_id}-more", len(self._scope.tombstones)
+        if tombstones := erasing_each(name, self._journal.started_at, late, first=known):
             self._scope.tombstones += tombstones
             self._context.journals.write(self._journal)
             self._add(tombstones)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -27,7 +28,7 @@ def list_(json: Json = False) -> None:
     settings = start(directory=WRITES)
     found, wrong = manage.list_releases(settings.hmem_memory_dir)
     if json:
-        print_json({"releases": [listed.to_json() for listed in found], "wrong": wrong})
+        print_json({"releases": [asdict(listed) for listed in found], "wrong": wrong})
         return
     for listed in found:
         counts = "-" if listed.turns is None else f"{listed.turns} turns of {listed.chats} chats"

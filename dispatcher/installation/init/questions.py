@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 from contextlib import suppress
-from pathlib import Path
 
-from dispatcher.installation import environment
+from tzlocal import get_localzone_name
+
 from dispatcher.installation.hooks import init_questions
 from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.init.telegram_bot import prove_token, wait_for_hello
@@ -142,10 +141,6 @@ def ask_writer(installation: InitContext) -> None:
 
 def _time_zone() -> str:
     """This system's zone by its IANA name; UTC if it has none."""
-    link = os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
-    with suppress(OSError):
-        link = Path("/etc/timezone").read_text(encoding="utf-8").strip() or link
-    for name in filter(None, (environment.variable("TZ").lstrip(":"), link)):
-        with suppress(ValueError):
-            return value_checks.known_zone(name)
+    with suppress(ValueError, LookupError):
+        return value_checks.known_zone(get_localzone_name())
     return "UTC"

@@ -7,11 +7,10 @@ evicts, and writes its append-only file.
 from __future__ import annotations
 
 import socket
-import time
 from contextlib import closing, suppress
 
-from redis import Redis
 from redis.exceptions import RedisError
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from dispatcher.installation.init.context import InitContext
 from dispatcher.installation.layout import LONGEST_SOCKET, Layout, give
@@ -78,32 +77,26 @@ def _of_one_user(layout: Layout) -> tuple[str, str]:
 
 def check_redis(installation: InitContext, url: str) -> str:
     """Wait until it answers. InstallationIncomplete if it does not, or is too old; what else memory needs of it, the doctor says at the end."""
-    client = _wait(url, START_SECONDS if installation.own_redis else 5.0, installation.layout)
-    with closing(client):
+    trying = Retrying(
+        retry=retry_if_exception_type(RedisError),
+        stop=stop_after_delay(START_SECONDS if installation.own_redis else 5.0),
+        wait=wait_fixed(0.2),
+        reraise=True,
+    )
+    with closing(open_redis(url, asking_once(5.0))) as client:
+        try:
+            trying(client.ping)
+        except RedisError as error:
+            where = f"Its log is {installation.layout.redis / 'redis.log'} or the journal (journalctl -u hmem-redis)"
+            raise InstallationIncomplete(
+                f"Redis does not answer ({error}). {where}; correct that, then run hmem init again."
+            ) from error
         version = str(client.info("server")["redis_version"])
         if is_too_old(version):
             raise InstallationIncomplete(
                 f"Redis {version} is too old, 7.0 is the oldest that works. Install a newer one, or set REDIS_URL to another."
             )
         return f"Redis {version} answers"
-
-
-def _wait(url: str, seconds: float, layout: Layout) -> Redis:
-    end = time.monotonic() + seconds
-    client = open_redis(url, asking_once(5.0))
-    while True:
-        try:
-            client.ping()
-        except RedisError as error:
-            if time.monotonic() > end:
-                client.close()
-                where = f"Its log is {layout.redis / 'redis.log'} or the journal (journalctl -u hmem-redis)"
-                raise InstallationIncomplete(
-                    f"Redis does not answer ({error}). {where}; correct that, then run hmem init again."
-                ) from error
-            time.sleep(0.2)
-        else:
-            return client
 
 
 def _free_port() -> int:

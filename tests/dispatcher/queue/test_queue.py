@@ -8,12 +8,12 @@ from typing import Any, cast
 import pytest
 from redis import Redis
 
-from dispatcher.answering.worker import connect
 from dispatcher.queue.existing_values import LOOKS, is_signed
 from dispatcher.queue.tasks import Claim, TaskQueue
 from shared.turns.records import RecordRefused, Task, Turn
 from shared.turns.signed import Result
 from shared.wire import keys
+from shared.wire.client import open_async_redis
 from tests.support.day.hcli_bot import SAY, Bot, script
 from tests.support.day.queues import claimed, finished, play
 from tests.support.machine import wait_for
@@ -128,7 +128,7 @@ def test_who_writes_junk_again_at_every_look_does_not_hold_up_the_answer(light: 
         return is_signed("k", task, raw)
 
     async def scenario(_: TaskQueue, __: TaskQueue) -> None:
-        client = connect(light.settings())
+        client = open_async_redis(light.settings().redis_url)
         queue = TaskQueue(client, rewritten)
         claim = await claimed(queue)
         light.redis.set(keys.result("t1"), b"junk")

@@ -8,7 +8,6 @@ import re
 import pytest
 from redis import Redis, ResponseError
 
-from dispatcher.answering.worker import connect as connect_dispatcher
 from dispatcher.health.doctor import CHECKS, carry_out
 from dispatcher.health.findings import Setup
 from dispatcher.health.status import read_status
@@ -16,7 +15,7 @@ from dispatcher.queue.tasks import TaskQueue
 from shared.errors import NightRunning, PublishFailed, RedisUnavailable
 from shared.system.command import translate
 from shared.wire import keys
-from shared.wire.client import open_redis
+from shared.wire.client import open_async_redis, open_redis
 from shared.wire.key_table import all_keys
 from shared.wire.values import count_of, living, shown
 from tests.support.world import World
@@ -133,7 +132,7 @@ def test_the_keys_are_named_also_where_a_script_stumbles(light: World) -> None:
     light.enqueue("t1", "hello")
 
     async def claim() -> str:
-        async with connect_dispatcher(light.settings()) as client:
+        async with open_async_redis(light.settings().redis_url) as client:
             queue = TaskQueue(client, lambda task_id, raw: True)
             with pytest.raises(ResponseError, match="WRONGTYPE") as failed:
                 await queue.claim(queue.next_token())

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from dispatcher.answering.worker import connect
 from dispatcher.queue.existing_values import is_signed
 from dispatcher.queue.tasks import Claim, Finished, TaskQueue
 from shared.turns.records import Task, Turn
 from shared.turns.signed import Result
+from shared.wire.client import open_async_redis
 from tests.support.world import World
 
 Scenario = Callable[[TaskQueue, TaskQueue], Awaitable[Any]]
@@ -21,7 +21,7 @@ def play(world: World, scenario: Scenario) -> Any:
     """Run a scenario with two workers on the world's Redis."""
 
     async def run() -> Any:
-        clients = [connect(world.settings()) for _ in range(2)]
+        clients = [open_async_redis(world.settings().redis_url) for _ in range(2)]
         try:
             one, two = (TaskQueue(client, partial(is_signed, "k")) for client in clients)
             return await scenario(one, two)

@@ -91,7 +91,8 @@ def _covers_memory(scope: Scope, memory: Memory) -> bool:
     """For a chat: memories created in that time. For turns: memories from them. For a text: memories that contain it."""
     if scope.asked.kind == "matching":
         return scope.asked.concerns(memory.chat_id) and any(map(scope.asked.holds, memory.texts))
-    return _covers(scope, memory.chat_id, memory.created, _sources(memory))
+    sources = (memory.source_turn or "").split()
+    return scope.asked.concerns(memory.chat_id) and scope.covers_made(memory.chat_id, memory.created, sources)
 
 
 def _covers_row(scope: Scope, one: Any) -> bool:
@@ -100,25 +101,10 @@ def _covers_row(scope: Scope, one: Any) -> bool:
     return scope.covers_text(one.chat_id, task_id, one.created, one.text)
 
 
-def _sources(memory: Memory) -> set[str]:
-    """Ids of the turns that it comes from."""
-    return set((memory.source_turn or "").split())
-
-
 def _covers_summary(scope: Scope, summary: SessionSummary) -> bool:
     """Summaries that contain any of it; for a chat, all that begin in that time."""
-    if scope.asked.concerns(summary.chat_id) and scope.asked.holds(summary.text):
-        return True
-    return _covers(scope, summary.chat_id, summary.started_at, set(summary.turn_ids))
-
-
-def _covers(scope: Scope, chat_id: str, at: float, turn_ids: set[str]) -> bool:
-    """Whether something of that time, which was made of these turns, is covered."""
-    if not scope.asked.concerns(chat_id):
-        return False
-    until = scope.until(chat_id)
-    named = any(one.chat_id == chat_id and turn_ids & one.named for one in scope.tombstones)
-    return named or (until is not None and at < until)
+    made = scope.covers_made(summary.chat_id, summary.started_at, summary.turn_ids)
+    return scope.asked.concerns(summary.chat_id) and (made or scope.asked.holds(summary.text))
 
 
 def _by_chat(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from dispatcher.bots.telegram.state import BotState, Queue, connect
+from dispatcher.bots.telegram.state import BotState, Queue
 from dispatcher.queue.chat_commands import dispatcher_commands
 from shared.turns.records import Task
 from shared.turns.signed import sign_record
+from shared.wire.client import open_async_redis
 from tests.dispatcher.bots.telegram.conftest import one_bot
 from tests.servers.telegram_api import BOT
 from tests.servers.telegram_messages import mention
@@ -159,7 +160,7 @@ def test_what_is_put_back_before_it_was_asked_to_stop_is_taken_back(
         await ask(queue, task_id)
 
     async def cancel() -> tuple[int, int, int]:
-        async with connect(stage.world.settings()) as redis:
+        async with open_async_redis(stage.world.settings().redis_url) as redis:
             return await BotState(redis, SECRET).cancel(str(chat), lambda *_: True)
 
     monkeypatch.setattr(Queue, "cancel_running", too_late)
