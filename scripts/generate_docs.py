@@ -6,6 +6,7 @@ scripts/docs --check  reports the pages that are out of date, and exits with 1
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -170,12 +171,18 @@ def redis_keys() -> str:
 # ── exit codes ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def told(fault: Fault) -> list[str]:
+    """What it means, and what to do."""
+    found = re.search(rf"^{fault.name}: (.*)\n((?:    .*\n?)+)", inspect.cleandoc(Fault.__doc__ or ""), re.MULTILINE)
+    return [" ".join(part.split()) for part in found.groups()] if found else []
+
+
 def codes() -> str:
     """Every exit code: what happened and what to do."""
     errors = [
         (str(code), f"`{exit_codes()[code]}`", *map(marked, texts)) for code, texts in sorted(explanations().items())
     ]
-    faults = [(str(int(fault)), fault.label, *map(marked, fault.texts)) for fault in Fault]
+    faults = [(str(int(fault)), fault.name.lower().replace("_", " "), *map(marked, told(fault))) for fault in Fault]
     return page(
         "Exit codes", "shared/errors.py and dispatcher/health/findings.py",
         "0: done. 1: a bug in this program, with a traceback. 2: wrong usage. 130: Ctrl-C.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 from zoneinfo import ZoneInfo
 
 import typer
@@ -83,7 +83,8 @@ def search(
     found = find(settings, wanted)
     recalled = found.recalled
     if json:
-        rows = [_row_json(row) for row in found.rows]
+        utc = ZoneInfo("UTC")
+        rows = [memory_json(row, utc) if isinstance(row, MemoryHit) else hit_json(row) for row in found.rows]
         print_json({"release": found.run, "ms": round(recalled.ms, 2), "degraded": recalled.degraded, "hits": rows})
         return
     for number, row in enumerate(found.rows, start=1):
@@ -94,10 +95,6 @@ def search(
         err=True,
     )
     say_notes(recalled.degraded)
-
-
-def _row_json(row: Hit | MemoryHit) -> dict[str, Any]:
-    return memory_json(row, ZoneInfo("UTC")) if isinstance(row, MemoryHit) else hit_json(row)
 
 
 def _print_row(number: int, hit: Hit | MemoryHit, settings: Settings) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 import shutil
 import time
 from collections.abc import Callable
@@ -65,16 +63,6 @@ class Fault(IntEnum):
     BOT_NOT_RUNNING = 41
     NIGHT_FAILED = 45
     DEAD_LETTERS = 46
-
-    @property
-    def label(self) -> str:
-        return self.name.lower().replace("_", " ")
-
-    @property
-    def texts(self) -> list[str]:
-        """What it means, and what to do."""
-        told = re.search(rf"^{self.name}: (.*)\n((?:    .*\n?)+)", inspect.cleandoc(Fault.__doc__ or ""), re.MULTILINE)
-        return [" ".join(part.split()) for part in told.groups()] if told else []
 
 
 @dataclass(frozen=True)

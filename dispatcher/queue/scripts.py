@@ -18,10 +18,6 @@ AHEAD = {
 @cache
 def script_text(name: str) -> str:
     """The script `queue/claim` is the file `dispatcher/queue/lua/claim.lua`."""
-    names = [AHEAD[name], name] if name in AHEAD else [name]
-    return "\n".join(_path(one).read_text(encoding="utf-8") for one in names)
-
-
-def _path(name: str) -> Path:
+    ahead = script_text(AHEAD[name]) + "\n" if name in AHEAD else ""
     room, _, script = name.rpartition("/")
-    return _ROOT / room / "lua" / f"{script}.lua"
+    return ahead + (_ROOT / room / "lua" / f"{script}.lua").read_text(encoding="utf-8")

@@ -9,7 +9,6 @@ All scripts may be repeated: a lost reply costs nothing.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
@@ -34,6 +33,7 @@ from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task, Tombstone
 from shared.turns.signed import RESULT_BYTES, Result
 from shared.wire import keys
 from shared.wire.ids import FROM_TERMINAL, bot_of
+from shared.wire.values import amount_of
 
 #: A task whose worker died this often is dead-lettered.
 MAX_ATTEMPTS = 3
@@ -182,7 +182,7 @@ class TaskQueue:
             session=session,
             resume=session != fresh,
             history=conversation_of(history, tombstones)[0],
-            cost_before=_cost(spent) if spent_in.decode("utf-8", "replace") == session else 0.0,
+            cost_before=amount_of(spent) if spent_in.decode("utf-8", "replace") == session else 0.0,
             mark=mark.decode("utf-8", "replace"),
             awaited=bool(awaited),
         )
@@ -289,14 +289,6 @@ class TaskQueue:
 
     async def _run(self, script: str, names: list[str], arguments: list[Any]) -> Any:
         return await self._scripts[script](keys=names, args=arguments)
-
-
-def _cost(raw: bytes) -> float:
-    try:
-        cost = float(raw or 0)
-    except ValueError:
-        return 0.0
-    return cost if math.isfinite(cost) and cost > 0 else 0.0
 
 
 def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, cast
 
@@ -29,6 +30,15 @@ def run_of(raw: bytes | None) -> int | None:
 def count_of(raw: bytes | None) -> int:
     """A count from its value in Redis; 0 if it is not a count."""
     return int(raw) if raw and _COUNT.fullmatch(raw) else 0
+
+
+def amount_of(raw: bytes | None) -> float:
+    """A sum of money or tokens from its value in Redis; 0 if it is not one."""
+    try:
+        amount = float(raw or 0)
+    except ValueError:
+        return 0.0
+    return amount if math.isfinite(amount) and amount > 0 else 0.0
 
 
 def living(client: Redis) -> dict[str, int | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from uuid import uuid4
 
@@ -31,37 +32,25 @@ POLL_SECONDS = 0.1
 USER = "cli"
 
 
-class LiveAnswer:
-    """Where an answer grows: its last lines, which are gone when it is there. Nothing where nobody looks."""
+class LiveAnswer(Live):
+    """Where an answer grows: its last lines, which are gone when it is there."""
 
-    def __init__(self, wanted: bool) -> None:
-        self._live = Live(console=Console(), transient=True) if wanted else None
-
-    def __enter__(self) -> LiveAnswer:
-        if self._live:
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._live:
-            self._live.stop()
+    def __init__(self) -> None:
+        super().__init__(console=Console(), transient=True)
 
     def show(self, text: str) -> None:
-        if self._live:
-            lines = "\n".join(visible(text).splitlines()[-max(1, self._live.console.height - 2) :])
-            self._live.update(Text(lines or "…"))
+        lines = "\n".join(visible(text).splitlines()[-max(1, self.console.height - 2) :])
+        self.update(Text(lines or "…"))
 
-    def allows(self, question: str) -> bool | None:
-        """What is typed in answer; None where nobody can be asked."""
-        if not self._live:
-            return None
-        self._live.stop()
+    def allows(self, question: str) -> bool:
+        """What is typed in answer."""
+        self.stop()
         try:
             return input(f"{visible(question)}\nAllow it this once? [y/N] ").strip().lower() in ("y", "yes")
         except EOFError:
             return False
         finally:
-            self._live.start()
+            self.start()
 
 
 class ConsoleBot:
@@ -81,7 +70,7 @@ class ConsoleBot:
                 f"The message is too long: {len(raw)} bytes, and the limit is {MOST_TASK_BYTES}. Shorten it."
             )
         self._push(raw)
-        with LiveAnswer(self._look) as terminal:
+        with LiveAnswer() if self._look else nullcontext() as terminal:
             return asyncio.run(self._answer(task_id, seconds, terminal))
 
     def _push(self, raw: bytes) -> None:
@@ -92,7 +81,7 @@ class ConsoleBot:
             except NoDispatcher as error:  # another program's may answer
                 typer.echo(f"note: {error}", err=True)
 
-    async def _answer(self, task_id: str, seconds: float, terminal: LiveAnswer) -> Result:
+    async def _answer(self, task_id: str, seconds: float, terminal: LiveAnswer | None) -> Result:
         async with open_async_redis(self._settings.redis_url, COMMAND) as redis:
             answers, junk = Answers(redis, self._secret), dict[str, str]()
             deadline = time.monotonic() + seconds
@@ -101,7 +90,7 @@ class ConsoleBot:
                 if task_id in results:
                     await redis.delete(keys.result(task_id))
                     return Result.verified(self._secret, task_id, results[task_id])
-                if self._look:
+                if terminal:
                     await self._meanwhile(redis, answers, task_id, terminal)
                 await asyncio.sleep(POLL_SECONDS)
         if junk:

@@ -205,11 +205,13 @@ def _memory_line(memory: Memory, newer: int | None, zone: ZoneInfo) -> str:
     return f"- {memory.number}: {who}{inline(memory.text)} ({details})\n"
 
 
-def _json(row: Memory | SessionSummary, zone: ZoneInfo, **changed: object) -> dict[str, Any]:
+def _json(row: Memory | SessionSummary, zone: ZoneInfo, **changed: Any) -> dict[str, Any]:
     """All of a row that means something outside of the store, with its times in ISO 8601."""
     fields = vars(row) | changed
     return {
-        name: _iso(value, zone) if name in _TIMES else value for name, value in fields.items() if name not in _OF_STORE
+        name: datetime.fromtimestamp(value, zone).isoformat() if name in _TIMES and value is not None else value
+        for name, value in fields.items()
+        if name not in _OF_STORE
     }
 
 
@@ -231,10 +233,6 @@ def _write_summaries(folder: Path, exported: ExportedChat, zone: ZoneInfo) -> No
         times = f"{time_text(one.started_at, zone)} to {time_text(one.ended_at, zone)}"
         lines.append(f"\n## A conversation, {times}\n\n{quoted(one.text)}\n")
     _write(folder / "summaries.md", lines)
-
-
-def _iso(timestamp: float | None, zone: ZoneInfo) -> str | None:
-    return None if timestamp is None else datetime.fromtimestamp(timestamp, zone).isoformat()
 
 
 def _write_json(path: Path, value: Any) -> None:

@@ -5,7 +5,6 @@ The counters are those of finish.lua. A day begins at midnight in CHAT_TIMEZONE;
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -19,7 +18,7 @@ from redis.asyncio import Redis
 from dispatcher.features.usage import keys
 from dispatcher.features.usage.limits import ALL, DailyLimits, Limit
 from shared.errors import RedisUnavailable
-from shared.wire.values import shown
+from shared.wire.values import amount_of, shown
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class UsageCounts:
     @classmethod
     def parse(cls, counters: dict[bytes, bytes]) -> Self:
         """A value that is not a number counts as 0."""
-        return cls(**{one.name: _number(counters.get(one.name.encode())) for one in fields(cls)})
+        return cls(**{one.name: amount_of(counters.get(one.name.encode())) for one in fields(cls)})
 
     @property
     def messages(self) -> float:
@@ -113,11 +112,3 @@ def read_usage(client: redis.Redis, today: date, days: int) -> dict[str, UsageCo
             rows[chat_id].append(UsageCounts.parse(cast(dict[bytes, bytes], client.hgetall(key))))
     sums = {chat_id: total(usages) for chat_id, usages in rows.items()}
     return dict(sorted(sums.items(), key=lambda one: (-one[1].cost_usd, -one[1].tokens, one[0])))
-
-
-def _number(raw: bytes | None) -> float:
-    try:
-        value = float(raw or 0)
-    except ValueError:
-        return 0.0
-    return value if math.isfinite(value) and value > 0 else 0.0

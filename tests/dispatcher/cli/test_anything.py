@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from dispatcher.answering.commands.command import read_command
 from dispatcher.answering.opening import open_parts
 from dispatcher.answering.task_handler import TaskHandler
-from dispatcher.answering.worker import Worker, connect
+from dispatcher.answering.worker import Worker
 from dispatcher.claude.client import ClaudeCli, ClaudeRequest
 from dispatcher.claude.events import Progress
 from dispatcher.claude.reply import Answer
@@ -33,6 +33,7 @@ from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from shared.turns.records import RecordRefused, Task, Tombstone
 from shared.turns.signed import Result
+from shared.wire.client import open_async_redis
 from tests.support.day.anything import EXAMPLES, damaged, drawn, tasks, through
 from tests.support.day.forgetting_world import hmem
 from tests.support.night.whole_archive import read_archive
@@ -75,7 +76,7 @@ def answer_all(world: World) -> None:
         served, claude = ServedRelease(settings), Echo(settings)
         writer = SummaryWriter(settings, partial(in_thread, claude, settings, loop))
         day = DayMemory(settings, served.reading, writer)
-        client = connect(settings)
+        client = open_async_redis(settings.redis_url)
         worker = Worker(settings, client, TaskHandler(open_parts(settings, client, claude, day, served)))
         running = asyncio.create_task(worker.run())
         while not running.done() and await asyncio.to_thread(busy, world):

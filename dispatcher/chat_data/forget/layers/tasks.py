@@ -143,10 +143,7 @@ def _covers(scope: Scope, one: Running) -> bool:
     task = one.task
     if scope.asked.kind == "chat" and task.chat_id == scope.asked.chat_id and task.task_id in scope.tasks:
         return True
-    at = task.submitted_at if task.submitted_at is not None else _unknown(scope)
+    # Of a task without a time: of a whole chat, those that existed at the start are covered, and these are known by id.
+    unknown = math.inf if scope.chosen else None
+    at = unknown if task.submitted_at is None else task.submitted_at
     return scope.covers_text(task.chat_id, task.task_id, at, task.words)
-
-
-def _unknown(scope: Scope) -> float | None:
-    """The time of a task that has none: of a whole chat, tasks that existed at the start are covered, and these are known by id."""
-    return math.inf if scope.chosen else None
