@@ -30,8 +30,6 @@ POISON = later(
 )
 REFUSED = later("Sorry, this request could not be read: {reason}.")
 CANCELLED = later("Cancelled.")
-#: An id that no session has: nothing that depends on the session is written.
-NO_SESSION = "-"
 
 
 class ResultBuilder:
@@ -80,9 +78,9 @@ class ResultBuilder:
             task,
             signed,
             turns,
+            self._session_ttl,
             begun.session,
             turn.session,
-            self._session_ttl,
             counters + [(name, _plain(value)) for name, value in usage.items() if name != "model"],
             tags=turn.later_tags,
             why=why_record(turn.context, task.task_id, turn.answered_at),
@@ -115,7 +113,8 @@ class ResultBuilder:
         """An existing session can be resumed, whatever the CLI had written of this message; a new one may not exist, so it is not stored."""
         begun = turn.begun
         finished = self._unanswered(turn.unanswered, turn.claimed_at, tr(CANCELLED), "cancelled")
-        return replace(finished, session_was=begun.session or NO_SESSION, session=begun.session if begun.resume else "")
+        was = begun.session or finished.session_was
+        return replace(finished, session_was=was, session=begun.session if begun.resume else "")
 
     def not_again(self, turn: TurnInProgress) -> Finished:
         """For a task that is already done (the script detects that), or that killed its worker too often."""
@@ -135,7 +134,7 @@ class ResultBuilder:
             task.task_id, reply.text, error=reply.error, buttons=reply.buttons, reply_command=reply.reply_command
         )
         ttl, forget, corrected = self._session_ttl, reply.forgotten, reply.corrected
-        return Finished(task, signed, [], NO_SESSION, "", ttl, counters, forget=forget, corrected=corrected)
+        return Finished(task, signed, [], ttl, stats=counters, forget=forget, corrected=corrected)
 
     def _row(self, turn: TurnInProgress) -> Keyboard:
         """The buttons below an answer in a private chat. In a group they would be in everybody's way, and only one person could press them."""
@@ -148,16 +147,9 @@ class ResultBuilder:
 
     def _unanswered(self, task: Task, claimed_at: float, output: str, outcome: str, errors: str = "0") -> Finished:
         """Only the message is stored, and the session is not changed."""
-        return Finished(
-            task,
-            self.sign(task.task_id, output, error=True),
-            [_user_turn(task, claimed_at, None)],
-            NO_SESSION,
-            "",
-            self._session_ttl,
-            [("tasks", "1"), ("errors", errors)],
-            outcome=outcome,
-        )
+        signed, said = self.sign(task.task_id, output, error=True), _user_turn(task, claimed_at, None)
+        counters = [("tasks", "1"), ("errors", errors)]
+        return Finished(task, signed, [said], self._session_ttl, stats=counters, outcome=outcome)
 
 
 def _user_turn(task: Task, claimed_at: float, session: str | None) -> Turn:

@@ -148,11 +148,10 @@ def built_in_tools(allowed: str) -> tuple[str, ...]:
 def _not_run(error: OSError, directory: Path) -> Answer:
     """Nothing was started. Python names the working directory if that is what cannot be used."""
     if str(error.filename) == str(directory):
-        words = tr(
+        unusable = tr(
             "this chat's directory cannot be used ({error}), and my owner has to check it (hmem doctor shows more)"
         )
-        words = words.format(error=error.strerror)
-        return failed(words, str(error), TELL_OWNER)
+        return failed(unusable.format(error=error.strerror), str(error), TELL_OWNER)
     return cannot_start(str(error))
 
 

@@ -11,12 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from shared.config.packages import how_to_get_claude
 from shared.config.settings import Settings, setting_names
 from shared.errors import ClaudeUnavailable
 from shared.system.files import write_atomic
+from shared.wire.json import dumps, record_of
 
 #: Passed to the CLI unless our environment sets them: no second memory (it costs 500 tokens a message, and is not forgotten with ours), and about
 #: 35 s of retries instead of its default of 10 tries in 3 minutes. SIMPLE is what `--bare` sets, which reads no login.
@@ -75,7 +74,7 @@ def note_token(state: Path, environment: Mapping[str, str], now: float) -> None:
     digest = hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()[:16] if token else ""
     if digest != _settings(state / LOGIN_SINCE).get("token", ""):
         with suppress(OSError):
-            write_atomic(state / LOGIN_SINCE, orjson.dumps({"token": digest, "since": now}))
+            write_atomic(state / LOGIN_SINCE, dumps({"token": digest, "since": now}))
 
 
 def token_since(state: Path) -> float | None:
@@ -103,7 +102,6 @@ def default_model(environment: Mapping[str, str]) -> str:
 
 def _settings(path: Path) -> dict[str, Any]:
     """A settings file; {} if it is missing or cannot be read."""
-    with suppress(OSError, orjson.JSONDecodeError):
-        read = orjson.loads(path.read_bytes())
-        return read if isinstance(read, dict) else {}
+    with suppress(OSError):
+        return record_of(path.read_bytes())
     return {}

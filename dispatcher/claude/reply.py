@@ -7,7 +7,6 @@ conversation will be refused again.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import time
@@ -20,6 +19,7 @@ from zoneinfo import ZoneInfo
 from dispatcher.claude.process import Ended
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
+from shared.wire.json import record_of
 
 WORD_JOINER = "\u2060"
 #: How much of the CLI's own message is logged. Characters.
@@ -89,24 +89,22 @@ class Answer:
 class Complaint:
     """A fault that the CLI reports, recognised by its words or the API's status; the sentence for the chat, and what follows."""
 
-    statuses: range
     pattern: str
     words: str
     follows: Follows
     advice: str = TRY_AGAIN
+    statuses: range = range(0)
 
     def fits(self, status: int, text: str) -> bool:
         return status in self.statuses or bool(self.pattern and re.search(self.pattern, text))
 
 
-_ANY = range(0)  # not recognised by a status alone
 NO_LOGIN_READ = later("I am not logged in, and my owner has to log me in")
 LOGIN_ENDED = later("I am not logged in any more, and my owner has to log me in again")
 GONE = later("the earlier conversation is gone")
 #: The first match counts. Statuses and words are those of 2.1.197 to 2.1.332, recorded with a loopback API server, or reported in public.
 COMPLAINTS = (
     Complaint(
-        _ANY,
         r"hit your (?:Claude )?(?!(?:AI|Claude|Enterprise|Free|Max|Pro|Session|Team|Usage|Weekly)\b)[A-Z]\w+ (?:[\d.]+ )?(?:weekly )?limit"
         r"|(?i:fable|haiku|opus|sonnet) (?:[\d.]+ )?(?:weekly )?limit",
         later("I am over the usage limit of this model"),
@@ -114,73 +112,63 @@ COMPLAINTS = (
         LATER,
     ),
     Complaint(
-        _ANY,
         r"hit your [\w' -]*limit|limit reached|out of (extra )?usage",
         later("I am over my usage limit"),
         Follows.ALL_WAIT,
         LATER,
     ),
     Complaint(  # decided by a sentence in the prompt, which may be a recalled one that names another program
-        _ANY,
         r"[Tt]hird-party (apps|harness)|plan limits|Agent SDK credit|extra usage is required",
         later("my account cannot pay for this request, and my owner has to look at it"),
         Follows.WITHOUT_MEMORY,
         TELL_OWNER,
     ),
     Complaint(
-        _ANY,
         r"[Cc]redit balance",
         later("my account has no credit left, and my owner has to add some"),
         Follows.ALL_WAIT,
         TELL_OWNER,
     ),
     Complaint(
-        _ANY,
         r"Prompt is too long",
         later("this conversation is too long for me, or the message is"),
         Follows.NEW_SESSION,
         LESS,
     ),
     Complaint(  # what is resumed cannot be sent any more
-        _ANY,
         r"surrogate in string|`tool_use` ids were found without|unexpected `tool_use_id`",
         later("the earlier conversation is damaged"),
         Follows.NEW_SESSION,
         OTHERWISE,
     ),
-    Complaint(_ANY, r"Not logged in", NO_LOGIN_READ, Follows.ALL_WAIT, TELL_OWNER),
+    Complaint(r"Not logged in", NO_LOGIN_READ, Follows.ALL_WAIT, TELL_OWNER),
     Complaint(
-        range(401, 403),
         r"/login|login again|Failed to authenticate|Invalid API key|OAuth token",
         LOGIN_ENDED,
         Follows.ALL_WAIT,
         TELL_OWNER,
+        range(401, 403),
     ),
-    Complaint(_ANY, r"No conversation found|--resume requires a valid session ID", GONE, Follows.NEW_SESSION),
+    Complaint(r"No conversation found|--resume requires a valid session ID", GONE, Follows.NEW_SESSION),
     Complaint(  # it is that of a dispatcher which was killed
-        _ANY,
         r"[Ss]ession(?: ID)? \S* ?is already in use",
         later("another answer of this conversation is still being written"),
         Follows.SAME_SESSION,
         SOON,
     ),
     Complaint(
-        range(404, 405),
         r"selected model",
         later("the model I should use is not available, and my owner has to choose another one"),
         Follows.NOTHING,
         TELL_OWNER,
+        range(404, 405),
     ),
-    Complaint(range(413, 414), r"Request too large", later("the message is too large"), Follows.NEW_SESSION, LESS),
-    Complaint(range(429, 430), "", later("I am getting too many requests right now"), Follows.CHAT_WAITS, SOON),
-    Complaint(range(500, 600), "", later("the service I use is overloaded or out of order"), Follows.CHAT_WAITS, SOON),
-    Complaint(range(400, 500), "", later("the service I use refused the request"), Follows.NEW_SESSION, OTHERWISE),
+    Complaint(r"Request too large", later("the message is too large"), Follows.NEW_SESSION, LESS, range(413, 414)),
+    Complaint("", later("I am getting too many requests right now"), Follows.CHAT_WAITS, SOON, range(429, 430)),
+    Complaint("", later("the service I use is overloaded or out of order"), Follows.CHAT_WAITS, SOON, range(500, 600)),
+    Complaint("", later("the service I use refused the request"), Follows.NEW_SESSION, OTHERWISE, range(400, 500)),
     Complaint(
-        _ANY,
-        r"[Cc]onnection|connect to|timed out",
-        later("the service I use cannot be reached"),
-        Follows.CHAT_WAITS,
-        SOON,
+        r"[Cc]onnection|connect to|timed out", later("the service I use cannot be reached"), Follows.CHAT_WAITS, SOON
     ),
 )
 #: Why questions may wait: no other text is shown as such.
@@ -214,8 +202,8 @@ def read_answer(ended: Ended, session: str, *, resumed: bool, model: str | None 
     complaint = ended.errors.decode("utf-8", "replace").strip()
     if not ended.output.strip():
         return _without_record(ended.exit_code, complaint)
-    record = _record(ended.output)
-    if record is None:
+    record = record_of(ended.output)
+    if not record:
         return failed(_no_answer("it is not one JSON object"), f"exit {ended.exit_code}: {complaint}")
     usage, session_cost = _usage(record, resumed=resumed)
     if (
@@ -299,15 +287,6 @@ def _moment(text: str, now: float) -> float | None:
     moment = found.replace(tzinfo=zone).timestamp() if found else now
     passed = moment - now > _PASSED_SECONDS and not re.search("[A-Z][a-z]{2} ", words)
     return moment if moment > now and not passed else None
-
-
-def _record(output: bytes) -> dict[str, Any] | None:
-    """The one JSON object in UTF-8; None for anything else."""
-    try:
-        value = json.loads(output.decode("utf-8"))
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _usage(record: dict[str, Any], *, resumed: bool) -> tuple[dict[str, Any], float | None]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt
+from redis import RedisError
 
 from shared.config.settings import Settings
 from shared.text.format import one_line
@@ -95,6 +96,13 @@ def read_records(raw: bytes | None) -> list[NightRecord]:
             with suppress(ValueError):
                 found.append(NightRecord.model_validate(night))
     return sorted(found, key=lambda one: one.finished_at)
+
+
+def records_of(client: Any) -> list[NightRecord]:
+    """Those in Redis; none while it does not answer, which other checks name."""
+    with suppress(RedisError):
+        return read_records(client.get(keys.NIGHT_REPORT))
+    return []
 
 
 def since_then(settings: Settings) -> str:

@@ -84,16 +84,12 @@ class Service:
 
 def programs_of(layout: Layout, *, own_redis: bool, bot: bool = True) -> list[Service]:
     """Redis first."""
-    found = []
-    if own_redis:
-        conf = layout.redis / "redis.conf"
-        found.append(Service("redis", "Redis of hcli-memory", ("redis-server", str(conf))))
     hmem, hmem_night = str(BINARIES / "hmem"), str(BINARIES / "hmem-night")
-    found.append(Service("dispatcher", "hcli-memory dispatcher", (hmem, "run"), DISPATCHER_STOPS))
-    if bot:
-        found.append(Service("telegram", "hcli-memory Telegram bot", (hmem, "telegram")))
-    found.append(Service("night", "hcli-memory nights", (hmem_night, "schedule")))
-    return found
+    redis = Service("redis", "Redis of hcli-memory", ("redis-server", str(layout.redis / "redis.conf")))
+    dispatcher = Service("dispatcher", "hcli-memory dispatcher", (hmem, "run"), DISPATCHER_STOPS)
+    telegram = Service("telegram", "hcli-memory Telegram bot", (hmem, "telegram"))
+    night = Service("night", "hcli-memory nights", (hmem_night, "schedule"))
+    return [*([redis] if own_redis else []), dispatcher, *([telegram] if bot else []), night]
 
 
 def systemd_runs() -> bool:

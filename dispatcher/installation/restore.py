@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dispatcher.memory.store.database import Database
+from dispatcher.memory.store.event_outbox import EventOutbox
 from dispatcher.memory.store.events import put_back
 from dispatcher.memory.tombstones import Forgotten, announce
 from dispatcher.memory.typed.chat_memories import marks_of
@@ -50,11 +52,10 @@ def restore(
         say(
             "The nights run on another host: bring the copy there with hmem-night backfill archive COPY. Here only memories are brought back."
         )
-    done = (
-        put_back(_outbox(settings), client, _events(settings, copy, tombstones), marks_of(tombstones))
-        if settings.has_day_store
-        else {}
-    )
+    done = {}
+    if settings.has_day_store:
+        outbox = EventOutbox(Database(settings.day_store_url, settings.hmem_state_dir))
+        done = put_back(outbox, client, _events(settings, copy, tombstones), marks_of(tombstones))
     return {"archive": built, "tombstones": len(tombstones), **done}
 
 
@@ -80,10 +81,3 @@ def _events(settings: Settings, copy: Path, tombstones: Iterable[Tombstone]) -> 
         event = Event.parse(keys.event(record["kind"], record["id"]).encode(), line)
         if not any(map(event.is_covered_by, by_chat.get(event.chat_id, ()))):
             yield event
-
-
-def _outbox(settings: Settings) -> Any:
-    from dispatcher.memory.store.database import Database
-    from dispatcher.memory.store.event_outbox import EventOutbox
-
-    return EventOutbox(Database(settings.day_store_url, settings.hmem_state_dir))

@@ -38,7 +38,8 @@ class Rights:
 
     def refusal(self, sentence: str, in_group: bool, user: str | None) -> str:
         """The sentence, and how one becomes an owner, if this person may not do in this chat what only an owner may do in a group; else ""."""
-        return "" if self.unlimited(in_group, user) else f"{tr(sentence)} {_how(user)}"
+        how = tr(YOUR_NUMBER).format(number=user) if user and is_person(user) else tr(WITHOUT_NUMBER)
+        return "" if self.unlimited(in_group, user) else f"{tr(sentence)} {how}"
 
     def counts_all(self, chat_id: str, in_group: bool, user: str | None) -> bool:
         """Whether this person is shown the figures of all chats here: an owner in a private chat. Without OWNERS, the person of the only private
@@ -46,9 +47,3 @@ class Rights:
         if in_group:
             return False
         return user in self._owners or (not self._owners and self._private_chats == {chat_id})
-
-
-def _how(user: str | None) -> str:
-    if user is None or not is_person(user):
-        return tr(WITHOUT_NUMBER)
-    return tr(YOUR_NUMBER).format(number=user)

@@ -92,9 +92,9 @@ class Finished:
     task: Task
     result: Result
     turns: list[Turn]
-    session_was: str
-    session: str
     session_ttl: int
+    session_was: str = "-"  # an id that no session has: nothing that depends on the session is written
+    session: str = ""
     stats: list[tuple[str, str]] = field(default_factory=list)  # counters of the day: (field, increment)
     counters: tuple[Counters, ...] = ()  # those of features
     dead_reason: str | None = None

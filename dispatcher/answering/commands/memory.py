@@ -57,9 +57,7 @@ QUOTED = 300
 _NUMBER = r"[0-9]{1,9}"
 #: Names with what follows them: a number, and what may follow that.
 _NUMBERED = {
-    "page": re.compile(rf"({_NUMBER})()\Z"),
-    "show": re.compile(rf"({_NUMBER})()\Z"),
-    "done": re.compile(rf"({_NUMBER})()\Z"),
+    **dict.fromkeys(("page", "show", "done"), re.compile(rf"({_NUMBER})()\Z")),
     "forget": re.compile(rf"({_NUMBER})(?:\s+(ask|yes))?\Z"),
     "edit": re.compile(rf"({_NUMBER})(?:\s+(.*))?\Z", re.DOTALL),
 }

@@ -189,7 +189,9 @@ class Keyboards:
             return
         if reply_command and user:
             await until_redis_answers(lambda: self._marks.expect_reply(record.target, message, reply_command, user))
-        if _is_row(buttons):
+        if any(
+            one.command.startswith("/retry ") for row in buttons for one in row
+        ):  # an answer's, not a list's or a question's
             await self._keep_only(record.target, message)
 
     async def _keep_only(self, chat: int, message: int) -> None:
@@ -206,8 +208,3 @@ class Keyboards:
 def _person(record: Waiting) -> str:
     """Who may press: in a private chat the person is the chat."""
     return record.user or (record.chat if record.target > 0 else "")
-
-
-def _is_row(buttons: Keyboard) -> bool:
-    """Whether these are the buttons of an answer, not those of a list or a question."""
-    return any(one.command.startswith("/retry ") for row in buttons for one in row)

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from shared.errors import InvalidInput
 from shared.turns.events import Event
-from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn, loads_object, task_id_of
+from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn, task_id_of
+from shared.wire.json import record_of
 
 #: The shortest text that may be searched for. Bytes of UTF-8.
 SHORTEST_MATCH = 3
@@ -164,11 +165,8 @@ class Scope:
 
 def chat_in(raw: bytes) -> str | None:
     """The chat id in a record, valid or not; None if there is none, or more than one."""
-    try:
-        value = loads_object(raw).get("chat_id")
-        if isinstance(value, int | str) and not isinstance(value, bool):
-            return str(value)
-    except RecordRefused:
-        pass
+    value = record_of(raw).get("chat_id")
+    if isinstance(value, int | str) and not isinstance(value, bool):
+        return str(value)
     named = {(text or number).decode("utf-8", "replace") for text, number in _CHAT_ID.findall(raw)}
     return named.pop() if len(named) == 1 else None

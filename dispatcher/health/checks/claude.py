@@ -9,9 +9,7 @@ import re
 import subprocess
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import orjson
 from packaging.version import Version
 from redis import RedisError
 
@@ -23,6 +21,7 @@ from shared.config.packages import TESTED_CLAUDE, how_to_get_claude
 from shared.errors import ClaudeUnavailable
 from shared.system.processes import last_line, run_bounded
 from shared.text.format import date_text, time_text
+from shared.wire.json import record_of
 
 #: The oldest version that was tested.
 OLDEST_CLAUDE = "2.1.197"
@@ -58,23 +57,15 @@ def check_claude(setup: Setup) -> Finding:
             f"The Claude CLI {version} is too old: {OLDEST_CLAUDE} is the oldest that was tested, {TESTED_CLAUDE} the newest.",
             f"Install a newer one ({how_to_get_claude()}, or claude update).",
         )
-    return ok(f"The Claude CLI {version} is installed{_compared(version)}.")
-
-
-def _compared(version: str) -> str:
-    """How the version compares to the tested one, and what to do if that matters."""
-    if version == TESTED_CLAUDE:
-        return ", which is the version that was tested"
-    return f"; if answers fail, {how_to_get_claude()} installs the tested {TESTED_CLAUDE}"
+    tested = ", which is the version that was tested"
+    other = f"; if answers fail, {how_to_get_claude()} installs the tested {TESTED_CLAUDE}"
+    return ok(f"The Claude CLI {version} is installed{tested if version == TESTED_CLAUDE else other}.")
 
 
 def check_login(setup: Setup) -> Finding:
     """It is logged in to an account."""
     done = _run(setup, "auth", "status")
-    login: Any = None
-    with suppress(orjson.JSONDecodeError):
-        login = orjson.loads(done.stdout)
-    login = login if isinstance(login, dict) else {}
+    login = record_of(done.stdout.encode())
     if login.get("loggedIn") is True:
         way = login.get("apiKeySource") or login.get("authMethod") or "unknown"
         with suppress(RedisError):

@@ -158,19 +158,16 @@ def _free_space(setup: Setup, path: Path) -> Finding:
 def check_isolation(setup: Setup) -> Finding:
     """Secrets, and the sandbox of the Claude CLI. Only warnings: it works as well without."""
     settings = setup.settings
-    weaker = [*_secrets(settings), *_walls(settings)]
+    weaker = _walls(settings)
+    if exposed := ", ".join(variables_set(secrets_of(settings.every()))):
+        weaker.insert(
+            0, f"{exposed} is in the environment, which every child process of this shell or service inherits"
+        )
     if not weaker:
         return ok("No secrets are in the environment, and the Claude CLI cannot read our files and secrets.")
     return warning(
         f"The parts are not fully isolated from each other: {'; '.join(weaker)}.",
         "systemd/README.md describes a setup with three users and secrets in files.",
-    )
-
-
-def _secrets(settings: Settings) -> list[str]:
-    exposed = ", ".join(variables_set(secrets_of(settings.every())))
-    return [f"{exposed} is in the environment, which every child process of this shell or service inherits"] * bool(
-        exposed
     )
 
 
@@ -182,12 +179,8 @@ def _walls(settings: Settings) -> list[str]:
         return []
     known = f"Landlock does not keep the Claude CLI from all of our files: {walls.open_because}"
     found = known if walls.open_because else None
-    return list(filter(None, [found, walls.found_open(), _open_redis(settings)]))
-
-
-def _open_redis(settings: Settings) -> str | None:
-    """Landlock hides files and processes, but not network addresses."""
-    address = urlsplit(settings.redis_url)
-    if address.password:
-        return None
-    return "Redis requires no password from this host, so a tool of the Claude CLI with network access can read and write all data of the day"
+    # Landlock hides files and processes, but not network addresses.
+    open_redis = "Redis requires no password from this host, so a tool of the Claude CLI with network access can read and write all data of the day"
+    return list(
+        filter(None, [found, walls.found_open(), None if urlsplit(settings.redis_url).password else open_redis])
+    )

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
-
-from redis import RedisError
 
 from dispatcher.health.findings import Fault, Finding, Setup, of_error, ok, problem, warning
-from dispatcher.health.nights import STALE_HOURS, NightRecord, nights_of, read_records, since_then
+from dispatcher.health.nights import STALE_HOURS, nights_of, records_of, since_then
 from dispatcher.health.status import turns_waiting
 from shared.config.ownership import user_name
 from shared.config.values import names_a_host
 from shared.errors import ArchiveDamaged, EmbeddingError, MemoryStale, MirrorFailed, SettingsError
 from shared.system.archive_folder import cannot_write, look, unwritable
 from shared.system.command import KEY_FILE
-from shared.wire import keys
 from shared.wire.values import shown
 
 LOOK_AT_NIGHT = "Check hmem-night status and its log, then run hmem-night run."
@@ -80,7 +76,7 @@ def check_archive(setup: Setup) -> Finding:
 def check_mirror(setup: Setup) -> Finding:
     """The mirror of the archive exists, and the last night that used it brought it up to date."""
     place = setup.settings.archive_mirror
-    if next((one.mirror for one in reversed(_records(setup)) if one.mirror), None) == "lags":
+    if next((one.mirror for one in reversed(records_of(setup.redis)) if one.mirror), None) == "lags":
         return problem(
             MirrorFailed.exit_code,
             "The mirror of the archive lags behind, so nights delete nothing from Redis.",
@@ -102,20 +98,12 @@ def check_mirror(setup: Setup) -> Finding:
 
 def check_writer(setup: Setup) -> Finding:
     """The model that writes by night gives what can be used."""
-    records = _records(setup)
+    records = records_of(setup.redis)
     if not records or not (why := records[-1].writer):
         return ok("The last night did not give up the model that writes (WRITER), or none is set.")
     sentence = f"The last night gave up the model that writes (WRITER): {shown(why, 300).rstrip('.')}."
     fix = "Check its server, or set another model; what it wrote before stays, or summaries are picked sentences, and the next night asks again."
     return problem(EmbeddingError.exit_code, sentence, fix)
-
-
-def _records(setup: Setup) -> list[NightRecord]:
-    client: Any = setup.redis
-    try:
-        return read_records(client.get(keys.NIGHT_REPORT))
-    except RedisError:  # which other checks name
-        return []
 
 
 def check_owner_key(setup: Setup) -> Finding:

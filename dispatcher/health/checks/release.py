@@ -10,7 +10,7 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, warning
-from dispatcher.health.nights import STALE_HOURS, read_nights, read_records, since_then
+from dispatcher.health.nights import STALE_HOURS, read_nights, records_of, since_then
 from shared.errors import MemoryStale, ReleaseRefused
 from shared.release.manifest import (
     LEXICAL,
@@ -80,12 +80,11 @@ def _after_a_night(setup: Setup, memory: Path) -> Finding | None:
     client: Any = setup.redis
     try:
         last = read_nights([client.get(keys.NIGHT_LAST), None]).good
-        records = read_records(client.get(keys.NIGHT_REPORT))
     except RedisError:  # which other checks name
         return None
     if last is None:
         return None
-    if any(one.run == last[0] and one.turns == 0 for one in records):
+    if any(one.run == last[0] and one.turns == 0 for one in records_of(client)):
         return ok(f"There is no release in {memory} yet: at the end of night {last[0]} the archive had no turns.")
     return warning(
         f"There is no release in {memory}, though night {last[0]} has ended well.",
