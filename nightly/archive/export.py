@@ -25,7 +25,6 @@ from typing import IO, Any
 from zoneinfo import ZoneInfo
 
 import orjson
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from nightly.archive.catalog import Catalog, recomputed, stat_of
 from nightly.archive.chat_chunks import ChatReader
@@ -39,6 +38,7 @@ from shared.system.archive_folder import archive_files
 from shared.system.export_folder import README, bare_line, export_folder, private_file
 from shared.system.files import opened, safe_name
 from shared.text.format import time_text
+from shared.text.templates import templates
 from shared.turns.conversation import FOLDER, INDEX, FileNamer, conversation, index_line
 from shared.turns.media import Media
 from shared.turns.records import Turn, time_order
@@ -101,12 +101,7 @@ class MediaExport:
 
 FORMAT = 2
 
-_TEMPLATES = Environment(
-    loader=PackageLoader("nightly.archive", "."),
-    undefined=StrictUndefined,
-    autoescape=False,
-    keep_trailing_newline=True,
-)
+_TEMPLATES = templates("nightly.archive", ".")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from nightly.archive.segments import ArchivedTexts, WrittenText, read_texts, write_texts
 from nightly.night.folder import CACHE, Night, damaged_removed, open_cache
@@ -24,14 +23,13 @@ from nightly.writing.writers import NightWriter, open_writer
 from shared.errors import EmbeddingError
 from shared.system.faults import crash_point
 from shared.text.marks import harmless
+from shared.text.templates import templates
 from shared.turns.records import well_formed
 
 if TYPE_CHECKING:
     from shared.config.night_settings import Writer
 
-TEMPLATES = Environment(
-    loader=PackageLoader("nightly.writing"), undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True
-)
+TEMPLATES = templates("nightly.writing")
 #: A request that fails in passing is tried so often.
 ATTEMPTS = 2
 #: After so many failures in a row nothing more is requested: each may take the whole time limit.

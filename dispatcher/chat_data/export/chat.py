@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import orjson
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dispatcher.chat_data.export.sources import ARCHIVE, DAY, REDIS, RELEASE, Gathered, gather, write_media
 from dispatcher.memory.store.whose import said_by
@@ -27,6 +26,7 @@ from shared.errors import InvalidInput, ReleaseRefused
 from shared.system.export_folder import README, export_folder, private_file
 from shared.system.files import fresh_dir, remove_tree
 from shared.text.format import time_text
+from shared.text.templates import templates
 from shared.turns.conversation import FileNames, conversation, inline, quoted
 from shared.turns.records import dumps
 from shared.turns.speakers import namesakes
@@ -42,12 +42,7 @@ if TYPE_CHECKING:
     from dispatcher.memory.store.summaries import SessionSummary
     from shared.search.recall import OpenRelease
 
-_TEMPLATES = Environment(
-    loader=PackageLoader("dispatcher.chat_data.export", "."),
-    undefined=StrictUndefined,
-    autoescape=False,
-    keep_trailing_newline=True,
-)
+_TEMPLATES = templates("dispatcher.chat_data.export", ".")
 #: The sources of turns, as README.txt describes them.
 _ORIGINS = {
     ARCHIVE: "the archive: word for word",

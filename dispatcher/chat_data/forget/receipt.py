@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -17,11 +18,12 @@ from dispatcher.memory.store.whose import said_by
 from shared.config.settings import Settings
 from shared.system.files import make_dir, read_own, write_atomic
 from shared.text.format import one_line, shorten, time_text, zoned_text
+from shared.text.templates import templates
 from shared.vectors.on_server import servers
 
 #: How many texts are shown, and how many characters of each.
 SHOWN, CHARACTERS = 10, 120
-UNDONE, AGAIN = "This cannot be undone.", "It can be imported again."
+_TEMPLATES = templates("dispatcher.chat_data.forget", trim_blocks=True, lstrip_blocks=True)
 
 
 def preview(selection: Selection, night: NightPart, stays: list[dict[str, str]]) -> dict[str, Any]:
@@ -62,27 +64,17 @@ def _archive(night: NightPart) -> str:
 
 def preview_text(shown: dict[str, Any], zone: ZoneInfo) -> str:
     """For people."""
-    span = f", from {time_text(shown['first'], zone)} to {zoned_text(shown['last'], zone)}" if shown["turns"] else ""
-    what = "To be taken out" if shown["asked"]["kind"] == "import" else "To be forgotten"
-    lines = [f"{what}: {shown['turns']} turns of chat {', '.join(shown['chats']) or '(none)'}{span}"]
-    if not shown["turns"] and shown["asked"]["kind"] == "chat":
-        lines.append(
-            "  This host knows no turn of it. It stays forgotten: imports will skip everything that is dated before now."
-        )
-    lines += [f"  {one['turn_id']}  {time_text(one['at'], zone)}  {one['text']}" for one in shown["texts"]]
-    if shown["turns"] > len(shown["texts"]):
-        lines.append(f"  and {shown['turns'] - len(shown['texts'])} more")
-    lines += [
-        f"  memory {one['number']} of chat {one['chat_id']} ({one['type']}"
-        f"{' of ' + one['speaker'] if 'speaker' in one else ''}): {one['text']}"
-        for one in shown["memories"]
-    ]
-    lines += [f"  {layer:34} {number}" for layer, number in sorted(shown["layers"].items())]
-    tasks = shown["tasks"]
-    lines.append(f"  tasks: {tasks['queued']} queued, {tasks['running']} being answered; they end without an answer")
-    certain = AGAIN if shown["asked"]["kind"] == "import" else UNDONE
-    lines += [f"Archive: {shown['archive']}", certain, "", "The receipt will name what no command can remove:"]
-    return "\n".join([*lines, *(f"  {one['what']}" for one in shown["stays"])])
+    return _rendered("preview.txt.j2", shown, zone)
+
+
+def receipt_text(record: dict[str, Any], zone: ZoneInfo) -> str:
+    """For people."""
+    return _rendered("receipt.txt.j2", record, zone)
+
+
+def _rendered(template: str, record: dict[str, Any], zone: ZoneInfo) -> str:
+    times = {"time": partial(time_text, zone=zone), "zoned": partial(zoned_text, zone=zone)}
+    return _TEMPLATES.get_template(template).render(record | times).rstrip("\n")
 
 
 def _short(text: str) -> str:
@@ -191,39 +183,3 @@ def _always_out_of_reach() -> list[dict[str, str]]:
 
 def _stays(what: str, why: str, do: str) -> dict[str, str]:
     return {"what": what, "why": why, "do": do}
-
-
-def receipt_text(record: dict[str, Any], zone: Any) -> str:
-    """For people."""
-    scan, undone = record["scan"], record["asked"]["kind"] == "import"
-    what = "Undoing an import" if undone else "Forgetting"
-    lines = [f"{what} {record['id']}, {zoned_text(record['finished_at'], zone)}: " + _verdict(record)]
-    lines += [f"  {layer:34} {_counts(counts)}" for layer, counts in sorted(record["layers"].items())]
-    lines += ["  its words were not searched for: they may be known from elsewhere"] if undone else _searched(scan)
-    lines += [f"  still found: {one['place']} ({one['hits']})" for one in scan["found"]]
-    lines += [f"  could not be read: {place}" for place in scan["unreadable"]]
-    lines += [f"  pending: {sentence}" for sentence in record["pending"]]
-    stays = (f"  {one['what']}\n    {one['why']}: {one['do']}" for one in record["stays"])
-    return "\n".join([*lines, "", "What remains until you act:", *stays])
-
-
-def _searched(scan: dict[str, Any]) -> list[str]:
-    lines = [
-        f"  searched {scan['files']} files and values ({scan['bytes']:,} bytes) for {scan['needles']} pieces of text; "
-        f"{scan['also_said_elsewhere']} more pieces also occur in remaining texts"
-    ]
-    if not scan["needles"]:
-        lines.append("  every piece also occurs in remaining texts, so the search proves nothing here")
-    return lines
-
-
-def _verdict(record: dict[str, Any]) -> str:
-    if record["complete"]:
-        return "complete, as accepted." if record["accepted"] else "complete."
-    if record["pending"]:
-        return "incomplete. Fix what is pending below, then run hmem forget --resume."
-    return "incomplete. Check the places below; if they contain only similar words, run hmem forget --resume --accept."
-
-
-def _counts(counts: dict[str, int]) -> str:
-    return ", ".join(f"{number} {name}" for name, number in counts.items())
