@@ -9,7 +9,6 @@ It only reads, with or without a running dispatcher; README.txt names what could
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from redis import Redis
     from sqlalchemy import Row
 
+    from dispatcher.memory.day.open_memory import OpenedMemory
     from dispatcher.memory.store.feature_tables import FeatureTable
     from dispatcher.memory.store.memories import Memory
     from dispatcher.memory.store.summaries import SessionSummary
@@ -88,8 +88,10 @@ class ExportedChat:
 
 def export_chat(settings: Settings, client: Redis, chat_id: str, out: Path) -> dict[str, Any]:
     """Write the folder; returns what is in it, and what could not be read. InvalidInput if nothing is stored of the chat."""
-    with export_folder(out) as folder, ExitStack() as stack:
-        exported = _collect(settings, client, chat_id, fresh_dir(folder / _WORK), stack)
+    from dispatcher.memory.day.open_memory import open_memory
+
+    with export_folder(out) as folder, open_memory(settings) as memory:
+        exported = _collect(settings, client, memory, chat_id, fresh_dir(folder / _WORK))
         notes = exported.gathered.notes
         if exported.empty:
             why = f" These sources could not be read: {' '.join(notes)}" if notes else ""
@@ -123,10 +125,7 @@ def export_chat(settings: Settings, client: Redis, chat_id: str, out: Path) -> d
         return contents
 
 
-def _collect(settings: Settings, client: Redis, chat_id: str, work: Path, stack: ExitStack) -> ExportedChat:
-    from dispatcher.memory.day.open_memory import open_memory
-
-    memory = stack.enter_context(open_memory(settings))
+def _collect(settings: Settings, client: Redis, memory: OpenedMemory, chat_id: str, work: Path) -> ExportedChat:
     day = memory.day
     release, reason = memory.release_or_reason("The release was left out")
     gathered = gather(settings, client, day, release, chat_id, work)
@@ -200,13 +199,11 @@ def _memory_line(memory: Memory, newer: int | None, zone: ZoneInfo) -> str:
     return f"- {memory.number}: {who}{inline(memory.text)} ({details})\n"
 
 
-def _json(row: Memory | SessionSummary, zone: ZoneInfo, **changed: Any) -> dict[str, Any]:
+def _json(row: Memory | SessionSummary, zone: ZoneInfo, **changed: object) -> dict[str, Any]:
     """All of a row that means something outside of the store, with its times in ISO 8601."""
     fields = vars(row) | changed
     return {
-        name: datetime.fromtimestamp(value, zone).isoformat() if name in _TIMES and value is not None else value
-        for name, value in fields.items()
-        if name not in _OF_STORE
+        name: _iso(value, zone) if name in _TIMES else value for name, value in fields.items() if name not in _OF_STORE
     }
 
 
@@ -228,6 +225,10 @@ def _write_summaries(folder: Path, exported: ExportedChat, zone: ZoneInfo) -> No
         times = f"{time_text(one.started_at, zone)} to {time_text(one.ended_at, zone)}"
         lines.append(f"\n## A conversation, {times}\n\n{quoted(one.text)}\n")
     _write(folder / "summaries.md", lines)
+
+
+def _iso(timestamp: float | None, zone: ZoneInfo) -> str | None:
+    return None if timestamp is None else datetime.fromtimestamp(timestamp, zone).isoformat()
 
 
 def _write_json(path: Path, value: Any) -> None:

@@ -212,19 +212,13 @@ def _write(target: Path, gathered: Gathered, client: Any, turn: Turn, one: Media
         make_dir(target.parent)
         source.rename(target)
         return True
-    content = _waiting(gathered, client, turn, one)
-    if hashlib.sha256(content).hexdigest() != one.sha256:
+    content = bytearray()
+    gathered.asked(
+        "Files of messages since the last night were left out",
+        lambda: content.extend(client.get(keys.kept(turn.task_id, one.sha256)) or b""),
+    )
+    if hashlib.sha256(content).hexdigest() != one.sha256:  # nor is it in Redis
         return False
     with private_file(target) as handle:
         handle.write(content)
     return True
-
-
-def _waiting(gathered: Gathered, client: Any, turn: Turn, one: Media) -> bytes:
-    """From Redis; nothing if it is not there, or Redis is not reachable, which a note says."""
-    found = bytearray()
-    gathered.asked(
-        "Files of messages since the last night were left out",
-        lambda: found.extend(client.get(keys.kept(turn.task_id, one.sha256)) or b""),
-    )
-    return bytes(found)
