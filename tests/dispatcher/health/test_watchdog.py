@@ -160,7 +160,7 @@ def worker(light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd, queu
     client, still, given = open_async_redis(light.url), Still(), light.settings(day_store_url="none")
     parts = open_parts(given, client, ClaudeCli(given), DayMemory(given, nullcontext), cast(Any, still))
     if queue is not None:
-        parts = replace(parts, queue=cast(Any, queue))
+        parts = replace(parts, core=replace(parts.core, queue=cast(Any, queue)))
     return Worker(given, client, TaskHandler(parts))
 
 
