@@ -125,10 +125,6 @@ def _disarmed(block: dict[str, Any]) -> dict[str, Any]:
     return block | words
 
 
-def _nobody(_: Progress) -> None:
-    """For a call whose progress nobody follows."""
-
-
 def _rules(every_use: tuple[str, ...], rule: Literal["ask", "deny"]) -> str:
     """Settings of this call. A rule is stronger than what the CLI, or its user's settings, would let run without a question: `ask`, or `deny` where
     nobody can be asked."""
@@ -185,7 +181,7 @@ class ClaudeCli:
                 environment=self._environment_for(question),
                 seconds=limit,
                 most_bytes=MAX_OUTPUT_BYTES,
-                on_line=ProgressReader(report or _nobody) if streams else None,
+                on_line=ProgressReader(report or (lambda _: None)) if streams else None,
                 start=self._walls.around(question.files),
             )
         except TimeoutError:

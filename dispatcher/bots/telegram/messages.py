@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from aiogram.types import (
     CallbackQuery,
     Chat,
-    ExternalReplyInfo,
     InaccessibleMessage,
     Message,
     MessageEntity,
@@ -285,7 +284,8 @@ def _quote(message: Message, me: User) -> Quote | None:
     if elsewhere is not None:
         author = _forward(elsewhere.origin, me) or Forward()
         text = part or words_of(elsewhere) or ""
-        return Quote(text, author.name, author.user_id, author.by_bot, bool(part), _attached_elsewhere(elsewhere))
+        attached = next((kind for kind in sorted(ATTACHMENTS) if getattr(elsewhere, kind, None) is not None), None)
+        return Quote(text, author.name, author.user_id, author.by_bot, bool(part), attached)
     return None
 
 
@@ -307,7 +307,3 @@ def _forward(
 
 def _attached(message: Message) -> str | None:
     return kind if (kind := kind_of(message)) in ATTACHMENTS else None
-
-
-def _attached_elsewhere(reply: ExternalReplyInfo) -> str | None:
-    return next((kind for kind in sorted(ATTACHMENTS) if getattr(reply, kind, None) is not None), None)

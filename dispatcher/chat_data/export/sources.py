@@ -59,16 +59,13 @@ class Gathered:
     turns: dict[str, ExportedTurn] = field(default_factory=dict)
     files: dict[tuple[str, str], Path] = field(default_factory=dict)
 
-    def forgets(self, turn: Turn) -> bool:
-        return any(tombstone.covers(turn) for tombstone in self.tombstones.values())
-
     def add_tombstones(self, tombstones: list[Tombstone]) -> None:
         self.tombstones |= {one.tombstone_id: one for one in tombstones if one.chat_id == self.chat_id}
 
     def add(self, exported: ExportedTurn) -> None:
         """Add a turn, unless it is there already, belongs to another chat, or is forgotten."""
-        turn = exported.turn
-        if turn.chat_id == self.chat_id and turn.turn_id not in self.turns and not self.forgets(turn):
+        turn, forgotten = exported.turn, any(one.covers(exported.turn) for one in self.tombstones.values())
+        if turn.chat_id == self.chat_id and turn.turn_id not in self.turns and not forgotten:
             self.turns[turn.turn_id] = exported
 
     def asked(self, what: str, ask: Callable[[], object]) -> bool:
