@@ -124,7 +124,10 @@ def redis_server(
     port = free_port()
     command = [program, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), *options]
     url = f"redis://127.0.0.1:{port}/0"
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server, closing(Redis.from_url(url, socket_timeout=60)) as client:
+    with (
+        subprocess.Popen(command, stdout=subprocess.DEVNULL) as server,
+        closing(Redis.from_url(url, socket_timeout=60)) as client,
+    ):
         try:
             wait_for(lambda: answers(client), "redis-server to start")
             yield server, client, url

@@ -12,9 +12,7 @@ from shared.text.translations import later, tr
 from shared.text.translations.dates import exact_text
 from shared.turns.records import Task
 
-ZONE_USAGE = later(
-    "Write it like this: /timezone Europe/Berlin. /timezone default goes back to my owner's setting."
-)
+ZONE_USAGE = later("Write it like this: /timezone Europe/Berlin. /timezone default goes back to my owner's setting.")
 KEPT_ZONE = later("Existing reminders keep their time zone.")
 
 
