@@ -14,28 +14,28 @@ from tests.support.world import REPOSITORY
 #: Room → the most lines of code that it may have. A room that has shrunk by more than LEEWAY gets a smaller budget.
 BUDGETS = {
     "dispatcher": 0,
-    "dispatcher/answering": 1815,
-    "dispatcher/bots": 2600,
-    "dispatcher/chat_data": 2305,
-    "dispatcher/claude": 990,
-    "dispatcher/cli": 1625,
-    "dispatcher/features": 7875,
-    "dispatcher/health": 1335,
-    "dispatcher/installation": 1650,
+    "dispatcher/answering": 1775,
+    "dispatcher/bots": 2580,
+    "dispatcher/chat_data": 2190,
+    "dispatcher/claude": 960,
+    "dispatcher/cli": 1615,
+    "dispatcher/features": 7870,
+    "dispatcher/health": 1305,
+    "dispatcher/installation": 1630,
     "dispatcher/memory": 4260,
     "dispatcher/prompt": 845,
-    "dispatcher/queue": 1125,
-    "dispatcher/releases": 440,
+    "dispatcher/queue": 1095,
+    "dispatcher/releases": 425,
     "nightly": 360,
-    "nightly/archive": 1860,
+    "nightly/archive": 1855,
     "nightly/backfill": 430,
     "nightly/cli": 815,
     "nightly/imports": 3485,
     "nightly/index": 850,
     "nightly/night": 735,
     "nightly/steps": 1030,
-    "nightly/writing": 480,
-    "scripts": 2440,
+    "nightly/writing": 475,
+    "scripts": 2445,
     "shared": 165,
     "shared/config": 985,
     "shared/delivery": 725,
@@ -44,11 +44,11 @@ BUDGETS = {
     "shared/release": 625,
     "shared/search": 1505,
     "shared/system": 1270,
-    "shared/text": 790,
+    "shared/text": 795,
     "shared/turns": 1185,
     "shared/vectors": 1715,
-    "shared/wire": 695,
-    "tests": 43645,
+    "shared/wire": 710,
+    "tests": 43650,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 76, 41, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_330
+    assert product <= 48_025
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:
