@@ -304,7 +304,7 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 _FIX = (
-    "Set the key that your bot has; openssl rand -hex 32 makes a new one for both. Or let hmem init set everything up."
+    "Set the key that your bot has; openssl rand -hex 32 makes a new one for both, and hmem init does all of this."
 )
 
 

@@ -46,6 +46,9 @@ def test_the_text_names_mark_fix_and_code(host: World) -> None:
     assert first[0].startswith("✗ settings     RESULT_HMAC_KEY is not set, so hmem run refuses")
     assert first[1].strip().startswith("Set the key that your bot has; openssl rand -hex 32")
     assert first[1].endswith("[10]")
+    without = host.command("hmem", "doctor", check=False, REDIS_URL="unix:///nowhere").stdout
+    assert "checks could not run because of the problems above" in without
+    assert "Not checked" not in without
 
 
 def test_an_option_of_redis_url_that_redis_py_refuses_is_a_sentence(host: World) -> None:
