@@ -37,7 +37,6 @@ EVERY_USAGE = later(
     "/every day 7:30 …, /every weekday 9:00 …, /every month on 24 18:00 …\n"
     "/every shows all; /every delete N ends one"
 )
-NO_STORE = later("I cannot keep reminders: DAY_STORE_URL switches the day store off.")
 NO_QUESTIONS = later("SCHEDULE_LIMIT is 0, so I ask no scheduled questions.")
 ONCE = later("A reminder can be put off once: /remind snooze 3 1h, or /remind snooze 3 tomorrow 9:00.")
 #: The longest command that every bot's button can carry. Bytes.
@@ -59,8 +58,6 @@ class ScheduleCommands:
         self._name, self._usage = ("/every", EVERY_USAGE) if self._asks else ("/remind", REMIND_USAGE)
 
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
-        if not self._day.wanted:
-            return CommandReply(tr(NO_STORE))
         if text and self._asks and (refusal := self._rights.refusal(ASKING, task.in_group, task.user_id)):
             return CommandReply(refusal)
         try:

@@ -9,8 +9,10 @@ from shared.hooks import hook
 
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
+    from dispatcher.memory.day.parts import DayParts
     from dispatcher.memory.store.feature_tables import FeatureTable
-    from dispatcher.memory.typed.tags import TagOfFeature
+    from dispatcher.memory.typed.actions import Effect
+    from dispatcher.memory.typed.tags import AnswerTags, Tag, TagOfFeature
 
 
 @hook
@@ -25,9 +27,16 @@ def menu() -> Mapping[str, str]:
 
 @hook
 def answer_tag() -> TagOfFeature:
-    from dispatcher.features.schedules.wording import TAG
+    from dispatcher.memory.typed.tags import TagOfFeature
 
-    return TAG
+    taught = "`[REMIND CODE: text | WHEN: 2026-11-14T07:00 | EVERY: mon]` (or: day, weekday, month on 24)"
+    return TagOfFeature("REMIND", ("WHEN", "EVERY"), taught, _planned)
+
+
+def _planned(day: DayParts, answer: AnswerTags, tag: Tag) -> Effect:
+    from dispatcher.features.schedules.wording import planned_reminder  # the day store's libraries, late
+
+    return planned_reminder(day, answer, tag)
 
 
 @hook

@@ -8,18 +8,37 @@ from collections.abc import Mapping
 import structlog
 from redis import RedisError
 
-from dispatcher.answering.commands.command import Handler
+from dispatcher.answering.commands.command import CommandReply, Handler
 from dispatcher.answering.hooks import Core
-from dispatcher.features.schedules.commands import ScheduleCommands
 from dispatcher.features.schedules.settings import ScheduleSettings
-from dispatcher.features.schedules.table import ScheduleKind
 from shared.errors import HmemError
 from shared.hooks import hook
+from shared.text.translations import later, tr
+from shared.turns.records import Task
 
 log = structlog.get_logger()
 
 #: Seconds until it is tried again when store or Redis do not answer.
 RETRY_SECONDS = 5.0
+NO_STORE = later("I cannot keep reminders: DAY_STORE_URL switches the day store off.")
+
+
+class _Command:
+    """`/remind` or `/every`, whose module loads the libraries of the day store."""
+
+    def __init__(self, core: Core, kind: str) -> None:
+        """`kind`: of `ScheduleKind`."""
+        self._core, self._kind = core, kind
+
+    async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
+        if not self._core.day.wanted:
+            return CommandReply(tr(NO_STORE))
+        from dispatcher.features.schedules.commands import ScheduleCommands
+        from dispatcher.features.schedules.table import ScheduleKind
+
+        limit = self._core.settings.of(ScheduleSettings).schedule_limit
+        commands = ScheduleCommands(self._core.day, self._core.rights, limit, ScheduleKind[self._kind])
+        return await commands.reply_to(task, text, now)
 
 
 class SchedulesPart:
@@ -30,11 +49,7 @@ class SchedulesPart:
 
     @hook
     def chat_commands(self) -> Mapping[str, Handler]:
-        day, rights = self._core.day, self._core.rights
-        return {
-            "remind": ScheduleCommands(day, rights, self._limit, ScheduleKind.REMINDER),
-            "every": ScheduleCommands(day, rights, self._limit, ScheduleKind.QUESTION),
-        }
+        return {"remind": _Command(self._core, "REMINDER"), "every": _Command(self._core, "QUESTION")}
 
     @hook
     async def background(self) -> None:

@@ -12,7 +12,7 @@ from dispatcher.features.schedules.table import Schedule, ScheduleKind, Schedule
 from dispatcher.features.schedules.wall_clock import RepeatRule
 from dispatcher.memory.day.parts import DayParts
 from dispatcher.memory.typed.actions import Outcome, sentence_only
-from dispatcher.memory.typed.tags import AnswerTags, Tag, TagOfFeature
+from dispatcher.memory.typed.tags import AnswerTags, Tag
 from shared.errors import InvalidInput
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
@@ -51,7 +51,8 @@ def add_schedule(table: Schedules, new: Schedule, connection: Connection) -> str
     return confirmed_text(table.add(new, connection))
 
 
-def _plan(day: DayParts, answer: AnswerTags, tag: Tag) -> Callable[[Connection], Outcome]:
+def planned_reminder(day: DayParts, answer: AnswerTags, tag: Tag) -> Callable[[Connection], Outcome]:
+    """What a tag of an answer sets."""
     now, zone = answer.said_at, day.zone_of(answer.task.chat_id)
     when, every = tag.options.get("WHEN", ""), tag.options.get("EVERY", "")
     try:
@@ -62,10 +63,6 @@ def _plan(day: DayParts, answer: AnswerTags, tag: Tag) -> Callable[[Connection],
     except InvalidInput as error:
         return sentence_only(tr("I did not set a reminder: {reason}").format(reason=error))
     return lambda connection: Outcome(add_schedule(Schedules(day.database), new, connection))
-
-
-TAUGHT = "`[REMIND CODE: text | WHEN: 2026-11-14T07:00 | EVERY: mon]` (or: day, weekday, month on 24)"
-TAG = TagOfFeature("REMIND", ("WHEN", "EVERY"), TAUGHT, _plan)
 
 
 def confirmed_text(one: Schedule) -> str:
