@@ -129,7 +129,8 @@ def kind(field: FieldInfo) -> Iterator[str]:
     elif types[0] is SecretStr:
         yield "(secret)"
     elif "le" in bounds:
-        yield f"({bounds['ge']:,} to {bounds['le']:,})"
+        least = f"{bounds['ge']:,} to" if "ge" in bounds else f"above {bounds['gt']:,}, at most"
+        yield f"({least} {bounds['le']:,})"
     elif bounds:
         yield f"(above {bounds['gt']})" if "gt" in bounds else f"({bounds['ge']:g} or more)"
 

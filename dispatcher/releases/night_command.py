@@ -32,9 +32,18 @@ class NightCommandFailed(Exception):
 
 def archive_is_here(settings: Settings) -> bool:
     """Whether this host has the archive and this process may read it: if nights run as another user, only root may."""
+    return _is_of_the_night(settings, "archive")
+
+
+def night_was_here(settings: Settings) -> bool:
+    """Whether a night was ever begun here, as far as this process may see."""
+    return _is_of_the_night(settings, "lock")
+
+
+def _is_of_the_night(settings: Settings, name: str) -> bool:
     try:
         with as_owner_of(settings.hmem_night_dir):
-            return (settings.hmem_night_dir / "archive").is_dir()
+            return (settings.hmem_night_dir / name).exists()
     except PermissionError:
         return False
 

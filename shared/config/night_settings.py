@@ -63,6 +63,7 @@ class NightSettings(BaseModel):
     step_timeout: Annotated[float, Touched(NIGHT)] = Field(
         14_400.0,
         gt=0,
+        le=604_800,
         description="time limit of one step of the night, in seconds",
     )
     releases_kept: Annotated[int, Touched(NIGHT)] = Field(

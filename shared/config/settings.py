@@ -145,7 +145,7 @@ class Settings(NightSettings):
         None,
         description="its model (docs/models.md); unset: multilingual-e5-small (local), all-minilm (others)",
     )
-    night_indexes: Annotated[str, Touched(NIGHT)] = Field(
+    night_indexes: Annotated[str, Touched(NIGHT, by_hand=True)] = Field(
         "sqlite",
         description="vector indexes to build, with commas: sqlite, chroma, lancedb, qdrant, redis, or none",
     )
@@ -169,7 +169,7 @@ class Settings(NightSettings):
         description="where recalled lines go: into the system prompt, or before the message (keeps the prompt cache, sends more)",
     )
     session_ttl: Annotated[int, Touched(SESSIONS)] = Field(
-        14_400, ge=1, description="seconds that a Claude session lives after its last answer"
+        14_400, ge=1, le=31_536_000, description="seconds that a Claude session lives after its last answer"
     )
     task_timeout: Annotated[float, Touched(BOT)] = Field(
         600.0,

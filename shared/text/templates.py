@@ -1,4 +1,4 @@
-"""Templates of text that is no HTML: for a model, a file or a terminal."""
+"""Templates of plain text: for a model, a file or a terminal."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Self
@@ -30,6 +31,7 @@ class EventKind(StrEnum):
     IMPORT = "import"  # what an import has brought into a chat: written by a night (nightly/imports/batches.py)
 
 
+_KIND = re.compile("[a-z]{1,32}")
 #: Parts of a state in which nobody's words are: ids.
 IDS = ("moved", "batch", "source", "brought")
 
@@ -104,16 +106,22 @@ class Event:
         """An event from its Redis key and value, or RecordRefused."""
         record = loads_object(raw)
         try:
-            kind, what = str(record["kind"]), EventChange(record["what"])
+            kind, what = record["kind"], EventChange(record["what"])
         except (KeyError, ValueError) as error:
             raise RecordRefused(f"not an event that this program knows: {error}") from error
         state, number, name = record.get("state"), record.get("number", 0), record.get("id")
         if not (state is None or isinstance(state, dict)) or not isinstance(number, int) or not isinstance(name, str):
             raise RecordRefused("state, number or id of the event has another type")
+        if not isinstance(kind, str) or not _KIND.fullmatch(kind):
+            raise RecordRefused("the kind of the event is not one to 32 letters from a to z")
         if not isinstance((state or {}).get("source_turn", ""), str):
             raise RecordRefused("source_turn of the event has another type")
         made = cls(kind, name, chat_id_of(record.get("chat_id")), what, timestamp_of(record.get("at")), state, number)
-        if made.key.encode() != key or not kind.isalpha() or (kind != EventKind.CHAT and not TASK_ID.match(name)):
+        try:
+            same = made.key.encode() == key
+        except UnicodeEncodeError:  # half a surrogate pair
+            same = False
+        if not same or (kind != EventKind.CHAT and not TASK_ID.match(name)):
             raise RecordRefused("kind and id in the value differ from the key's")
         return made
 

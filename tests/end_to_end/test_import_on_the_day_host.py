@@ -90,6 +90,9 @@ def test_before_the_first_release_it_waits_for_the_host_that_has_joined(light: W
     done = light.command("hmem", "import", path, "--yes", ALLOWED_CHATS=CHAT).stdout
     assert "its next night imports what is new" in done
     assert not folder.exists(), "no archive is begun here"
+    folder.mkdir(0o700)
+    (folder / "lock").touch(0o600)  # as a first night that was refused leaves it
+    assert handing_over(settings) == []
     assert light.redis.hlen(KEY) == 1
     light.night()
     assert ": 2 new" in day(light, "import", "--list").stdout

@@ -49,6 +49,7 @@ def preview(selection: Selection, night: NightPart, stays: list[dict[str, str]])
         "layers": dict(selection.layers),
         "archive": _archive(night),
         "stays": stays,
+        "empty": selection.empty,
     }
 
 
@@ -142,6 +143,14 @@ def what_stays(
                 "run CHECKPOINT and SELECT pg_switch_wal(), and remove archived logs and dumps from before now",
             )
         )
+    stays += [
+        _stays(
+            f"rows of the table {name} of the day store",
+            "the feature that wrote them is not installed",
+            "put its folder back and forget again, or remove the table",
+        )
+        for name in (store.database.left_tables() if store else ())
+    ]
     out_of_reach = _always_out_of_reach()
     stays += (
         out_of_reach[:1] if kind == "import" else out_of_reach

@@ -83,13 +83,15 @@ def import_(
 
 
 def handing_over(settings: Settings) -> list[str]:
-    """The option of the night's command where no night can run, as a list. Where there is a release, or a count of nights, and no archive, another
-    host makes them."""
-    from dispatcher.releases.night_command import archive_is_here, night_is_here
+    """The option of the night's command where no night can run, as a list. Where there is a release and no archive, or a count of nights and none was
+    ever begun here, another host makes them."""
+    from dispatcher.releases.night_command import archive_is_here, night_is_here, night_was_here
     from shared.release.manifest import current_release
 
     with closing(connect(settings)) as client:  # `hmem-night join` begins to count before the first night
-        nights = current_release(settings.hmem_memory_dir) is not None or client.exists(keys.NIGHT_RUN)
+        nights = current_release(settings.hmem_memory_dir) is not None or (
+            client.exists(keys.NIGHT_RUN) and not night_was_here(settings)
+        )
     here = night_is_here(settings) and (archive_is_here(settings) or not nights)
     return [] if here else ["--hand-over"]
 

@@ -105,6 +105,7 @@ class ImportPart:
         self, chat_id: str, media: Sequence[Media], contents: Sequence[bytes | None], options: list[str]
     ) -> CommandReply:
         remove_old_uploads(self._settings)
+        elsewhere = handing_over(self._settings)
         name = uuid4().hex[:12]
         folder = make_dir(make_dir(self._folder) / name)
         files = []
@@ -116,7 +117,7 @@ class ImportPart:
                 make_dir(folder / str(number)) / (_STRANGE.sub("_", one.name or "").strip(". ")[-100:] or "file")
             )
             files[-1].write_bytes(content)
-        arguments, elsewhere = [*map(str, files), f"--chat={chat_id}", *options], handing_over(self._settings)
+        arguments = [*map(str, files), f"--chat={chat_id}", *options]
         try:
             command = ["backfill", *arguments, *elsewhere, "--dry-run", "--json"]
             report = read_json(self._settings, *command, ours=bool(elsewhere))

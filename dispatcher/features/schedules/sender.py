@@ -66,7 +66,6 @@ class ScheduleSender:
     def round(self) -> float:
         """Send what is due; returns the seconds until the next look. HmemError or RedisError if store or Redis do not answer."""
         now, table = self._now(), Schedules(self._day.database)
-        table.prune(now - KEPT_SECONDS)
         due = table.due(now, PER_ROUND)
         held, waits = read_holds(self._client, now - LATE_SECONDS) if due else {}, False
         for one in due:
@@ -90,6 +89,8 @@ class ScheduleSender:
             return HELD_WAIT
         if len(due) == PER_ROUND:
             return 0.0
+        if not due:
+            table.prune(now - KEPT_SECONDS)  # it waits for whoever writes, as no reminder shall
         at = table.next_due()
         wait = LONGEST_WAIT if at is None else at - self._now()
         return max(SHORTEST_WAIT, min(LONGEST_WAIT, wait))

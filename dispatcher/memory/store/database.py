@@ -16,7 +16,20 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from sqlalchemy import URL, Connection, Engine, Text, create_engine, event, func, insert, make_url, select, text
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    Text,
+    create_engine,
+    event,
+    func,
+    insert,
+    inspect,
+    make_url,
+    select,
+    text,
+)
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from dispatcher.memory.store.feature_tables import feature_tables
@@ -144,6 +157,17 @@ class Database:
             with self.reading() as connection:
                 for row in connection.execute(select(*columns).execution_options(yield_per=BATCH)):
                     yield table.name, "\t".join(value for value in row if value is not None)
+
+    def left_tables(self) -> list[str]:
+        """Tables of features that were taken out, with rows: nobody here reads, writes or erases them."""
+        of_chats = {"chat_id", "number", "uid", "source_turn"}  # as each has them (feature_tables.py)
+        with self._errors_named(), self._ready().connect() as connection:
+            seen = inspect(connection)
+            names = [name for name in seen.get_table_names() if name not in metadata.tables]
+            left = [name for name in names if of_chats <= {one["name"] for one in seen.get_columns(name)}]
+            quoted = connection.dialect.identifier_preparer.quote
+            rows = {name: select(text("1")).select_from(text(quoted(name))).limit(1) for name in left}
+            return [name for name, some in rows.items() if connection.execute(some).first()]
 
     @contextmanager
     def _errors_named(self) -> Iterator[None]:

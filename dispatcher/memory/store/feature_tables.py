@@ -29,9 +29,9 @@ class Coming:
 @dataclass(frozen=True)
 class FeatureTable:
     """`table`, in `metadata` (tables.py): beside its own, it has the columns chat_id, number (in the chat), uid (for ever), text, created (POSIX
-    seconds) and source_turn (the turn that asked for the row, or null). `kind`: of its events, letters only. `title`: what the rows are; `one` and
-    `several` of them. `exported`: the columns in an export, of which the Double are times, in the zone of the row if it has one. `coming`: what is
-    to come up to a time in these chats (None: in all), for prompts and the owner's page."""
+    seconds) and source_turn (the turn that asked for the row, or null). `kind`: of its events, 1 to 32 letters from a to z. `title`: what the rows
+    are; `one` and `several` of them. `exported`: the columns in an export, of which the Double are times, in the zone of the row if it has one.
+    `coming`: what is to come up to a time in these chats (None: in all), for prompts and the owner's page."""
 
     table: Table
     kind: str

@@ -171,11 +171,12 @@ class AnswerTags:
             name=name if isinstance(name, str) else None,
         )
         tags = [Tag(int(t["number"]), str(t["kind"]), str(t["text"]), dict(t["options"])) for t in record["tags"]]
-        if unknown := {tag.kind for tag in tags} - set(tag_kinds()):
-            raise ValueError(f"no tag of this program: {unknown}")
+        known = [tag for tag in tags if tag.kind in tag_kinds()]  # a feature may have been taken out since
+        if tags and not known:
+            raise ValueError(f"no tags of this program: {tags}")
         numbers = None if shown is None else frozenset(map(int, shown))
         said_at = timestamp_of(record["said_at"])
-        return cls(task, str(record["session"]), tags, said_at, str(record.get("refusal", "")), numbers)
+        return cls(task, str(record["session"]), known, said_at, str(record.get("refusal", "")), numbers)
 
 
 @dataclass(frozen=True)

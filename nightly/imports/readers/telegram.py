@@ -180,6 +180,8 @@ class Talk:
         return int(asked) if isinstance(asked, int) and self.earlier.answer(int(asked)) else number
 
     def _content(self, message: dict[str, Any]) -> str:
+        if self.bot == BotAccount():  # among people nothing is a command
+            return "".join(part["text"] for part in _parts(message))
         parts = [part for part in _parts(message) if not self._names_bot(part)]
         if parts and parts[0].get("type") == "plain" and _COMMAND.match(parts[0]["text"]):
             return ""
@@ -257,6 +259,8 @@ def _read(talk: Talk, message: object, wanted: Wanted, done: int, place: str) ->
 def _find_bot(place: str, account: Account, bot: str | None, token: str | None) -> BotAccount:
     """The bot's account; InvalidInput if it is unknown. A token of a bot that is not in the file is ignored."""
     if bot == _NOBODY:
+        if not account.single:
+            raise InvalidInput(f"{place} has all chats of an account. Without the bot, export one chat alone.")
         return BotAccount()
     if bot is not None:
         named = _named(account, bot)
@@ -272,7 +276,8 @@ def _find_bot(place: str, account: Account, bot: str | None, token: str | None) 
     if only.get("type") in _PRIVATE and isinstance(only.get("id"), int):
         return BotAccount(str(only["id"])) if only["type"] == "bot_chat" else BotAccount()
     raise InvalidInput(
-        f"It is not known which sender in {place} is the bot. Give --bot its name as Telegram shows it, or its user id, or - if it is nobody there."
+        f"It is not known which sender in {place} is the bot. Give --bot its name as Telegram shows it, or its user id"
+        + (", or - if it is nobody there." if account.single else ".")
     )
 
 

@@ -46,8 +46,12 @@ def test_events_are_archived_and_flushed_and_the_last_one_counts(light: World) -
 
 
 def test_an_event_of_a_kind_that_only_another_program_knows_is_archived_like_others(light: World) -> None:
+    """And one that no program can have written stops no night."""
     event = Event("tide", "a1", CHAT, EventChange.MADE, 100.0, {"text": "high water"}, 1)
     light.redis.set(event.key, event.to_json())
+    for kind, name in ((r"\ud800", "a2"), ("chat", r"\ud800")):
+        broken = f'{{"kind":"{kind}","what":"made","id":"{name}","chat_id":"1","at":1,"state":{{}},"number":0}}'
+        light.redis.set(f"hcli:mem:event:{kind}:{name}", broken)
     light.night()
     assert light.redis.keys("hcli:mem:event:*") == []
     (kept,) = last_events(light.night_dir / "archive")

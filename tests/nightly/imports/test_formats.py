@@ -221,7 +221,7 @@ def test_groups_have_the_number_that_the_bot_knows(tmp_path: Path, kind: str, nu
 
 def test_in_a_chat_of_people_nobody_is_the_assistant(tmp_path: Path) -> None:
     """A friend's words are never the bot's; two chats in one of ours, each with a message 1, lose nothing."""
-    talk = [message(1, ANN, "shall we?"), message(2, 5, "yes", NOON + 9) | {"from": "Dora"}]
+    talk = [message(1, ANN, "/shall we?"), message(2, 5, "yes", NOON + 9) | {"from": "Dora"}]
     friend = {"name": "Dora", "type": "personal_chat", "id": 5, "messages": talk}
     group = {"name": "Choir", "type": "private_supergroup", "id": 42, "messages": talk}
     with pytest.raises(InvalidInput, match=r"a chat of people\. Name the bot's chat that it belongs to with --chat=ID"):
@@ -230,7 +230,7 @@ def test_in_a_chat_of_people_nobody_is_the_assistant(tmp_path: Path) -> None:
         read_telegram(tmp_path, group, bot="-")
     reads = read_telegram(tmp_path, friend, HERE)
     assert [(turn.role, turn.name, turn.content) for turn in turns(reads)] == [
-        ("user", "Аня", "shall we?"),
+        ("user", "Аня", "/shall we?"),
         ("user", "Dora", "yes"),
     ]
     assert not any(one.candidate.by_words for one in reads if one.candidate), "not what the bot may have recorded"
@@ -239,7 +239,9 @@ def test_in_a_chat_of_people_nobody_is_the_assistant(tmp_path: Path) -> None:
     read_telegram(tmp_path, friend, HERE)  # the file
     source = Source([], ALL, settings_from({"allowed_chats": "9912"}))
     read = format_named("telegram").reading(source)(tmp_path / "result.json", 0)
-    assert said(list(read)) == [("9912", "user", "shall we?"), ("9912", "user", "yes")], "the only chat that it answers"
+    assert said(list(read)) == [("9912", "user", "/shall we?"), ("9912", "user", "yes")], (
+        "the only chat that it answers"
+    )
 
 
 def test_of_an_account_only_the_chats_with_the_bot(tmp_path: Path) -> None:

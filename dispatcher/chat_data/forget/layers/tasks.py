@@ -143,7 +143,7 @@ def _covers(scope: Scope, one: Running) -> bool:
     task = one.task
     if scope.asked.kind == "chat" and task.chat_id == scope.asked.chat_id and task.task_id in scope.tasks:
         return True
-    # Of a task without a time: of a whole chat, those that existed at the start are covered, and these are known by id.
+    # Of a task without a time: of a whole chat, what existed at the start is covered, and known by id.
     unknown = math.inf if scope.chosen else None
     at = unknown if task.submitted_at is None else task.submitted_at
     return scope.covers_text(task.chat_id, task.task_id, at, task.words)

@@ -38,6 +38,10 @@ class SettingRow:
     waits: bool
 
     @property
+    def meaning(self) -> str:
+        return self.field.description or ""
+
+    @property
     def choices(self) -> tuple[str, ...]:
         kind = self.field.annotation
         return ("true", "false") if kind is bool else get_args(kind) if get_origin(kind) is Literal else ()
@@ -58,7 +62,8 @@ def editable() -> set[str]:
     return {
         name.upper()
         for name, field in setting_fields().items()
-        if (touched := _touched(field)) and not touched.by_hand and field.repr and SecretStr not in get_args(field.annotation)
+        if (touched := _touched(field)) and not touched.by_hand and field.repr
+        and SecretStr not in (field.annotation, *get_args(field.annotation))
     }  # fmt: skip
 
 

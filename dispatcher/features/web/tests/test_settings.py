@@ -98,7 +98,7 @@ def test_a_file_of_another_user_is_left_to_them_and_the_page_says_so(light: Worl
 def test_what_a_link_could_be_misused_for_is_only_shown() -> None:
     forbidden = (
         "TOOLS OWNERS ALLOWED WEB_ TOKEN_ URL _BIN COMMAND MIRROR REPORT_CHAT BOT_TOKEN DAILY_LIMIT WRITER "
-        "SSH KEY PASSWORD _DIR _PATH CONFIG _FILE CLAUDE TARGET SEND_ LISTEN MODEL EMBEDDER"
+        "SSH KEY PASSWORD _DIR _PATH CONFIG _FILE CLAUDE TARGET SEND_ LISTEN MODEL EMBEDDER INDEXES"
     ).split()
     assert not [name for name in editable() if any(word in name for word in forbidden)]
     assert len(editable()) >= 25

@@ -107,6 +107,25 @@ def test_a_store_that_was_half_made_is_made_anew(stores: Stores, monkeypatch: py
     assert turns.store([said("a")]) == 1
 
 
+def test_the_table_of_a_feature_that_was_taken_out_is_named_if_it_has_rows(stores: Stores) -> None:
+    """For the receipt of a forgetting (receipt.py), which does not reach it."""
+    store = stores.open()
+    with store.begin() as connection:
+        connection.execute(
+            text("CREATE TABLE tides (chat_id TEXT, number INTEGER, uid TEXT, text TEXT, source_turn TEXT)")
+        )
+        connection.execute(text("CREATE TABLE others (chat_id TEXT)"))
+    assert store.left_tables() == []
+    with store.begin() as connection:
+        connection.execute(text("INSERT INTO tides (chat_id) VALUES ('1')"))
+    try:
+        assert store.left_tables() == ["tides"]
+    finally:
+        with store.begin() as connection:
+            connection.execute(text("DROP TABLE tides"))
+            connection.execute(text("DROP TABLE others"))
+
+
 def refusal(turns: Turns) -> bool:
     with pytest.raises(StoreUnavailable, match="does not answer") as refused:
         turns.ids("1")

@@ -89,7 +89,7 @@ def archive(kind: str) -> bytes:
     (b"\x7fELF\x02\x01\x01" + bytes(50), "files of this type"),
     (documents.zipped({"META-INF/MANIFEST.MF": "x", "Main.class": "x"}), "archive"),
     (documents.ole("EncryptedPackage"), "password"),
-    (documents.ole("WordDocument"), "old binary form"),
+    (documents.ole("WordDocument"), "old format"),
     (documents.locked_pdf(), "password"),
     (documents.odt("x", more={"META-INF/manifest.xml": "<m:encryption-data/>"}), "password"),
     (documents.pdf("x")[:40], "damaged"),

@@ -24,7 +24,7 @@ OPEN_ALL = "document.querySelectorAll('details').forEach((one) => { one.open = t
 #: Where a part comes after the rest: the page, the link to it without JavaScript, and what is there.
 LATER = {
     "operations": ("/operations", "Show them on a page of its own", "All checks"),
-    "import": ("/import", "Imports so far", "Nothing was imported so far"),
+    "import": ("/import", "Imports so far", "Nothing has been imported yet"),
 }
 #: An answer of 404 and 401 is an error in the browser's console.
 EXPECTED = {"missing": "status of 404"}
