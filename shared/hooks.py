@@ -43,7 +43,7 @@ FEATURES = ("dispatcher.features", "shared.embedding", "shared.vectors")
 SPECIFICATIONS = (
     "dispatcher.cli.hooks", "dispatcher.queue.chat_commands", "dispatcher.queue.admission", "dispatcher.answering.hooks",
     "dispatcher.bots.hooks", "dispatcher.chat_data.hooks", "dispatcher.health.hooks", "dispatcher.installation.hooks",
-    "dispatcher.memory.typed.tags", "dispatcher.memory.store.feature_tables",
+    "dispatcher.memory.hooks",
     "shared.config.kinds",
 )  # fmt: skip
 

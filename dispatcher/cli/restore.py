@@ -35,7 +35,7 @@ def restore(
     What this host has forgotten since the copy was made stays forgotten.
     """
     from dispatcher.installation.restore import restore as bring_back
-    from dispatcher.memory.store.feature_tables import feature_tables
+    from dispatcher.memory.hooks import feature_tables
 
     settings = start("dispatcher", children=("night",))
     try:

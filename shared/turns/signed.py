@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from shared.config.settings import Settings
 from shared.errors import SettingsError
 from shared.text.format import cut
 from shared.turns.media import MEDIA_MOST, Media, media_of

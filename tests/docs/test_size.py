@@ -45,10 +45,10 @@ BUDGETS = {
     "shared/search": 1505,
     "shared/system": 1270,
     "shared/text": 795,
-    "shared/turns": 1195,
+    "shared/turns": 1190,
     "shared/vectors": 1715,
     "shared/wire": 710,
-    "tests": 43675,
+    "tests": 43680,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 76, 41, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_090
+    assert product <= 48_085
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

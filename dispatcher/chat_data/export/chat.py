@@ -20,6 +20,7 @@ import orjson
 from dispatcher.chat_data.export.sources import ARCHIVE, DAY, REDIS, RELEASE, Gathered, gather, write_media
 from dispatcher.memory.store.whose import said_by
 from dispatcher.memory.tombstones import hidden_by
+from dispatcher.queue.chats import zone_named
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, ReleaseRefused
 from shared.system.export_folder import README, export_folder, private_file
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Row
 
     from dispatcher.memory.day.open_memory import OpenedMemory
-    from dispatcher.memory.store.feature_tables import FeatureTable
+    from dispatcher.memory.hooks import FeatureTable
     from dispatcher.memory.store.memories import Memory
     from dispatcher.memory.store.summaries import SessionSummary
     from shared.search.recall import OpenRelease
@@ -209,7 +210,7 @@ def _json(row: Memory | SessionSummary, zone: ZoneInfo, **changed: object) -> di
 
 def _json_of_row(of: FeatureTable, row: Row[Any], zone: ZoneInfo) -> dict[str, Any]:
     """The columns that are exported, of which those with numbers with a fraction are times."""
-    zone = ZoneInfo(getattr(row, "zone", zone.key))
+    zone = zone_named(getattr(row, "zone", "")) or zone
     values = {name: getattr(row, name) for name in of.exported}
     return {name: _iso(value, zone) if isinstance(value, float) else value for name, value in values.items()}
 

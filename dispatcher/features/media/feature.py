@@ -10,7 +10,7 @@ from shared.hooks import hook
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
     from dispatcher.health.findings import Check, Finding, Setup
-    from dispatcher.memory.typed.tags import TagOfFeature
+    from dispatcher.memory.hooks import TagOfFeature
 
 #: Part of the room for kept files from which the owner should know.
 NEARLY_FULL = 0.8

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from dispatcher.features.media import NotRead
-from dispatcher.memory.typed.tags import Tag, TagOfFeature
+from dispatcher.memory.hooks import TagOfFeature
+from dispatcher.memory.typed.tags import Tag
 from shared.text.translations import later, tr
 
 #: The API takes 5 MB of base64 for a picture.

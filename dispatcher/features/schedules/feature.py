@@ -10,9 +10,9 @@ from shared.hooks import hook
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
     from dispatcher.memory.day.parts import DayParts
-    from dispatcher.memory.store.feature_tables import FeatureTable
+    from dispatcher.memory.hooks import FeatureTable, TagOfFeature
     from dispatcher.memory.typed.actions import Effect
-    from dispatcher.memory.typed.tags import AnswerTags, Tag, TagOfFeature
+    from dispatcher.memory.typed.tags import AnswerTags, Tag
 
 
 @hook
@@ -27,7 +27,7 @@ def menu() -> Mapping[str, str]:
 
 @hook
 def answer_tag() -> TagOfFeature:
-    from dispatcher.memory.typed.tags import TagOfFeature
+    from dispatcher.memory.hooks import TagOfFeature
 
     taught = "`[REMIND CODE: text | WHEN: 2026-11-14T07:00 | EVERY: mon]` (or: day, weekday, month on 24)"
     return TagOfFeature("REMIND", ("WHEN", "EVERY"), taught, _planned)

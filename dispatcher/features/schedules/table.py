@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from dispatcher.features.schedules.wall_clock import RepeatRule, next_moment
+from dispatcher.memory.hooks import Coming, FeatureTable
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.feature_rows import FeatureRows
-from dispatcher.memory.store.feature_tables import Coming, FeatureTable
 from dispatcher.memory.store.rows import checked_chat
 from dispatcher.memory.store.tables import NUMBER, metadata
 from shared.turns.events import EventChange

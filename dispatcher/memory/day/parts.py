@@ -17,11 +17,11 @@ from shared.errors import ReleaseRefused
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from dispatcher.memory.hooks import Coming
     from dispatcher.memory.store.actions import Actions
     from dispatcher.memory.store.database import Database
     from dispatcher.memory.store.event_outbox import EventOutbox
     from dispatcher.memory.store.feature_rows import FeatureRows
-    from dispatcher.memory.store.feature_tables import Coming
     from dispatcher.memory.store.memories import Memories
     from dispatcher.memory.store.summaries import Summaries
     from dispatcher.memory.store.turns import Turns
@@ -75,8 +75,8 @@ class DayStores:
 
     @cached_property
     def of_features(self) -> list[FeatureRows]:
+        from dispatcher.memory.hooks import feature_tables
         from dispatcher.memory.store.feature_rows import FeatureRows
-        from dispatcher.memory.store.feature_tables import feature_tables
 
         return [FeatureRows(self.database, one) for one in feature_tables()]
 

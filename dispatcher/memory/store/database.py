@@ -32,7 +32,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from dispatcher.memory.store.feature_tables import feature_tables
+from dispatcher.memory.hooks import feature_tables
 from dispatcher.memory.store.tables import BATCH, VERSION, metadata, version
 from shared.config.packages import how_to_add
 from shared.errors import HmemError, SettingsError, StoreUnavailable
@@ -160,7 +160,7 @@ class Database:
 
     def left_tables(self) -> list[str]:
         """Tables of features that were taken out, with rows: nobody here reads, writes or erases them."""
-        of_chats = {"chat_id", "number", "uid", "source_turn"}  # as each has them (feature_tables.py)
+        of_chats = {"chat_id", "number", "uid", "source_turn"}  # as each has them (dispatcher/memory/hooks.py)
         with self._errors_named(), self._ready().connect() as connection:
             seen = inspect(connection)
             names = [name for name in seen.get_table_names() if name not in metadata.tables]

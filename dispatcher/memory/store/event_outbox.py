@@ -14,8 +14,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row, Table
 
+from dispatcher.memory.hooks import feature_tables
 from dispatcher.memory.store.database import Database
-from dispatcher.memory.store.feature_tables import feature_tables
 from dispatcher.memory.store.rows import batches, enter, insert, json_list, json_text
 from dispatcher.memory.store.tables import chats, event_outbox, memories
 from shared.turns.events import Event, EventChange, EventKind

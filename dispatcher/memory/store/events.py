@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from dispatcher.memory.store.feature_tables import feature_tables
+from dispatcher.memory.hooks import feature_tables
 from shared.system.faults import crash_point
 from shared.turns.events import Event, EventKind
 from shared.wire import keys

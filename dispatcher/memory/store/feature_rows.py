@@ -1,4 +1,4 @@
-"""The rows of a table that a feature contributes (feature_tables.py): each change is noted for the archive in the transaction that makes it."""
+"""The rows of a table that a feature contributes (memory/hooks.py): each change is noted for the archive in the transaction that makes it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
+from dispatcher.memory.hooks import FeatureTable
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.event_outbox import new_uid, note_changes
-from dispatcher.memory.store.feature_tables import FeatureTable
 from dispatcher.memory.store.rows import checked_chat, clean, enter, hold
 from dispatcher.memory.store.tables import chats
 from shared.turns.events import EventChange

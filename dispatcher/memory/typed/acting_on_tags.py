@@ -73,7 +73,8 @@ class TagActing(Acting):
         if tag.kind == TagKind.FORGET:
             return self._forgetting_matching(answer, tag)
         if plan := tag_kinds()[tag.kind].plan:
-            return plan(self._day, answer, tag)
+            effect: Effect = plan(self._day, answer, tag)
+            return effect
         return self._keeping(answer, tag)
 
     def _keeping(self, answer: AnswerTags, tag: Tag) -> Effect:

@@ -13,23 +13,21 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, Self
 
-from shared.hooks import features, specification
+from dispatcher.memory.hooks import TagOfFeature, answer_tag
+from shared.hooks import features
 from shared.turns.records import Task, chat_id_of, dumps, task_id_of, timestamp_of, user_id_of
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
-
-    from dispatcher.memory.day.parts import DayParts
-    from dispatcher.memory.typed.actions import Effect
 
 
 class TagKind(StrEnum):
@@ -74,22 +72,6 @@ OPTIONS: Mapping[TagKind, tuple[str, ...]] = {
     TagKind.PREFERENCE: ("REPLACES", "ABOUT"),
     TagKind.GOAL: ("REPLACES", "ABOUT", "DEADLINE", "PRIORITY"),
 }
-
-
-@dataclass(frozen=True)
-class TagOfFeature:
-    """`word`: one of TAG_WORDS (shared/text/marks.py); `options`: what may follow its text; `taught`: a line of the prompt; `plan`: makes the effect
-    of a tag, which is carried out once, in one transaction with its record (actions.py); None: the feature reads it in `answered`."""
-
-    word: str
-    options: tuple[str, ...] = ()
-    taught: str = ""
-    plan: Callable[[DayParts, AnswerTags, Tag], Effect] | None = None
-
-
-@specification(fails="open")
-def answer_tag() -> TagOfFeature | None:
-    """A tag that Claude may write for the feature. Called once; without it the tag is text."""
 
 
 @cache

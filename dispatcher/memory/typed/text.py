@@ -16,7 +16,7 @@ from shared.text.translations.dates import day_shown
 from shared.turns.speakers import label
 
 if TYPE_CHECKING:
-    from dispatcher.memory.store.feature_tables import Coming
+    from dispatcher.memory.hooks import Coming
     from dispatcher.memory.store.memories import Memory
 
 #: The longest that a memory is shown.

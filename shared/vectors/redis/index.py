@@ -123,7 +123,9 @@ class RedisBuilder(ServedBuilder):
     """Builds the sets of a release beside those of the others; `sweep` removes a release that is not used, and what a dead attempt left."""
 
     def refuse_unless_usable(self) -> None:
-        with self._client() as client:
+        with self._client(
+            asking_once(DAY_SECONDS)
+        ) as client:  # a server that is away is said before anything is embedded
             refuse_server(client)
 
     def _put(self, served: Served, corpus: Corpus) -> None:
@@ -151,9 +153,9 @@ class RedisBuilder(ServedBuilder):
             sets.remove(client, gone)
 
     @contextmanager
-    def _client(self) -> Iterator[redis.Redis]:
+    def _client(self, policy: Policy = NIGHT) -> Iterator[redis.Redis]:
         """A client for the night; what it raises as an IndexServerUnavailable."""
-        client = connected(self._settings, NIGHT)
+        client = connected(self._settings, policy)
         try:
             yield client
         except redis.RedisError as error:

@@ -42,7 +42,7 @@ def test_what_its_owner_wrote_stays(tmp_path: Path) -> None:
     path = tmp_path / "hmem.toml"
     path.write_text('# mine\nMEMORY_TOKENS = 900\nREDIS_URL = "redis://old/0" # the old one\n')
     assert write_values(path, {"REDIS_URL": "redis://new\\1/0", "MEMORY_TOKENS": "900"}, 0o600)
-    assert path.read_text() == '# mine\nMEMORY_TOKENS = 900\nREDIS_URL = "redis://new\\\\1/0"\n'
+    assert path.read_text() == '# mine\nMEMORY_TOKENS = 900\nREDIS_URL = "redis://new\\\\1/0" # the old one\n'
     assert not write_values(path, {"REDIS_URL": "redis://new\\1/0"}, 0o600)
 
 

@@ -43,7 +43,8 @@ NO_WORDS = {
     "shared/wire/users.py:users": "our own table", "dispatcher/memory/typed/duplicates.py:_counted": "words of the calendar",
     "dispatcher/memory/dates/coming_times.py:_clocks": "our own phrases", "shared/text/dates/named_times.py:_coming_rules": "our own phrases",
     "shared/text/dates/named_times.py:_placeholders": "our own phrases",
-    "shared/config/kinds.py:indexes": "our own", "shared/config/kinds.py:embedders": "our own",
+    "dispatcher/memory/hooks.py:feature_tables": "our own", "dispatcher/memory/typed/tags.py:tag_kinds": "our own",
+    "dispatcher/memory/typed/tags.py:_syntax": "patterns", "shared/config/kinds.py:indexes": "our own", "shared/config/kinds.py:embedders": "our own",
     "shared/hooks.py:features": "our own features", "shared/hooks.py:feature_modules": "our own modules",
     "shared/config/feature_settings.py:feature_settings": "their models", "shared/release/manifest.py:shape": "a model",
 }  # fmt: skip

@@ -16,7 +16,7 @@ from dispatcher.memory.typed.chat_memories import marks_of
 from shared.hooks import features
 
 if TYPE_CHECKING:
-    from dispatcher.memory.store.feature_tables import Coming
+    from dispatcher.memory.hooks import Coming
     from dispatcher.memory.store.memories import Memory
 
 #: Memories that are read to find the new ones, and shown; days ahead, and entries, of what is due.

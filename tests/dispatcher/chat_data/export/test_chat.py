@@ -13,7 +13,7 @@ from redis import Redis
 
 from dispatcher.chat_data.export.chat import export_chat
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.memory.store.feature_tables import feature_tables
+from dispatcher.memory.hooks import feature_tables
 from dispatcher.memory.store.memories import Memory, MemoryType
 from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.tombstones import Forgotten

@@ -1,11 +1,11 @@
-"""Tables of the day store that features contribute; what the core does with the rows of each: feature_rows.py."""
+"""What features add to the memory of the day (shared/hooks.py): tables of the day store (store/feature_rows.py), tags of answers (typed/tags.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shared.hooks import features, specification
 
@@ -46,6 +46,23 @@ class FeatureTable:
 def day_table() -> FeatureTable | None:
     """A table of the day store. The core makes it in every store that lacks it, hands what changes in it to the archive and brings that back, and
     forgets, scans, exports and shows its rows with their chat. Called once."""
+
+
+@dataclass(frozen=True)
+class TagOfFeature:
+    """`word`: one of TAG_WORDS (shared/text/marks.py); `options`: what may follow its text; `taught`: a line of the prompt; `plan`: makes the Effect
+    of a Tag in its AnswerTags, given the DayParts, which is carried out once, in one transaction with its record (typed/actions.py); None: the
+    feature reads it in `answered`."""
+
+    word: str
+    options: tuple[str, ...] = ()
+    taught: str = ""
+    plan: Callable[[Any, Any, Any], Any] | None = None
+
+
+@specification(fails="open")
+def answer_tag() -> TagOfFeature | None:
+    """A tag that Claude may write for the feature. Called once; without it the tag is text."""
 
 
 @cache
