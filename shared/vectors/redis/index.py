@@ -125,7 +125,7 @@ class RedisBuilder(ServedBuilder):
     def refuse_unless_usable(self) -> None:
         with self._client(
             asking_once(DAY_SECONDS)
-        ) as client:  # a server that is away is said before anything is embedded
+        ) as client:  # one that is away is found before anything is embedded
             refuse_server(client)
 
     def _put(self, served: Served, corpus: Corpus) -> None:
