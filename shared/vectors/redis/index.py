@@ -123,9 +123,7 @@ class RedisBuilder(ServedBuilder):
     """Builds the sets of a release beside those of the others; `sweep` removes a release that is not used, and what a dead attempt left."""
 
     def refuse_unless_usable(self) -> None:
-        with self._client(
-            asking_once(DAY_SECONDS)
-        ) as client:  # one that is away is found before anything is embedded
+        with self._client(asking_once(DAY_SECONDS)) as client:  # one that is away is found before anything is embedded
             refuse_server(client)
 
     def _put(self, served: Served, corpus: Corpus) -> None:
