@@ -151,9 +151,9 @@ class RedisBuilder(ServedBuilder):
             sets.remove(client, gone)
 
     @contextmanager
-    def _client(self, policy: Policy = NIGHT) -> Iterator[redis.Redis]:
+    def _client(self, policy: Policy | None = None) -> Iterator[redis.Redis]:
         """A client for the night; what it raises as an IndexServerUnavailable."""
-        client = connected(self._settings, policy)
+        client = connected(self._settings, policy or NIGHT)
         try:
             yield client
         except redis.RedisError as error:
