@@ -78,7 +78,7 @@ CHECKS: tuple[Check, ...] = (
     Check("owner key", made_by("night", "check_owner_key")),
 )
 
-#: How the finding of a check begins that could not run after another one's failure.
+#: What the finding of a check begins with that did not run because another one failed.
 WAITS = "Not checked, because the check of "
 
 

@@ -49,7 +49,7 @@ def day_table() -> FeatureTable | None:
 
 
 @dataclass(frozen=True)
-class TagOfFeature:
+class TagDefinition:
     """`word`: one of TAG_WORDS (shared/text/marks.py); `options`: what may follow its text; `taught`: a line of the prompt; `plan`: makes the Effect
     of a Tag in its AnswerTags, given the DayParts, which is carried out once, in one transaction with its record (typed/actions.py); None: the
     feature reads it in `answered`."""
@@ -61,7 +61,7 @@ class TagOfFeature:
 
 
 @specification(fails="open")
-def answer_tag() -> TagOfFeature | None:
+def answer_tag() -> TagDefinition | None:
     """A tag that Claude may write for the feature. Called once; without it the tag is text."""
 
 

@@ -38,9 +38,8 @@ def time_limit(step: str, seconds: float) -> Iterator[None]:
         sys.stderr.flush()
         os._exit(StepTimeout.exit_code)
 
-    signal.signal(
-        signal.SIGALRM, interrupt
-    )  # Python runs it between two bytecode instructions, or during a system call
+    # Python runs it between two bytecode instructions, or during a system call.
+    signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     end = threading.Timer(seconds + GRACE_SECONDS, end_process)
     end.daemon = True

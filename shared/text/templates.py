@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 
 def templates(package: str, folder: str = "templates", **options: Any) -> Environment:
-    """Those in a folder of a package; a missing value is an error. `options`: Jinja's."""
+    """The Jinja templates in a folder of a package; a missing value is an error. `options`: Jinja's."""
     loader = PackageLoader(package, folder)
     return Environment(
         loader=loader, undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True, **options

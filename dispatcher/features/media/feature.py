@@ -10,7 +10,7 @@ from shared.hooks import hook
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
     from dispatcher.health.findings import Check, Finding, Setup
-    from dispatcher.memory.hooks import TagOfFeature
+    from dispatcher.memory.hooks import TagDefinition
 
 #: Part of the room for kept files from which the owner should know.
 NEARLY_FULL = 0.8
@@ -44,7 +44,7 @@ def check_kept_files(setup: Setup) -> Finding:
 
 
 @hook
-def answer_tag() -> TagOfFeature:
+def answer_tag() -> TagDefinition:
     from dispatcher.features.media.pictures import TAG
 
     return TAG

@@ -10,7 +10,7 @@ from shared.hooks import hook
 if TYPE_CHECKING:
     from dispatcher.answering.hooks import Core
     from dispatcher.memory.day.parts import DayParts
-    from dispatcher.memory.hooks import FeatureTable, TagOfFeature
+    from dispatcher.memory.hooks import FeatureTable, TagDefinition
     from dispatcher.memory.typed.actions import Effect
     from dispatcher.memory.typed.tags import AnswerTags, Tag
 
@@ -26,11 +26,11 @@ def menu() -> Mapping[str, str]:
 
 
 @hook
-def answer_tag() -> TagOfFeature:
-    from dispatcher.memory.hooks import TagOfFeature
+def answer_tag() -> TagDefinition:
+    from dispatcher.memory.hooks import TagDefinition
 
     taught = "`[REMIND CODE: text | WHEN: 2026-11-14T07:00 | EVERY: mon]` (or: day, weekday, month on 24)"
-    return TagOfFeature("REMIND", ("WHEN", "EVERY"), taught, _planned)
+    return TagDefinition("REMIND", ("WHEN", "EVERY"), taught, _planned)
 
 
 def _planned(day: DayParts, answer: AnswerTags, tag: Tag) -> Effect:

@@ -26,9 +26,9 @@ NO_STORE = later("I cannot keep reminders: DAY_STORE_URL switches the day store 
 class _Command:
     """`/remind` or `/every`, whose module loads the libraries of the day store."""
 
-    def __init__(self, core: Core, kind: str) -> None:
-        """`kind`: of `ScheduleKind`."""
-        self._core, self._kind = core, kind
+    def __init__(self, core: Core, limit: int, kind: str) -> None:
+        """`limit`: SCHEDULE_LIMIT; `kind`: of `ScheduleKind`."""
+        self._core, self._limit, self._kind = core, limit, kind
 
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
         if not self._core.day.wanted:
@@ -36,8 +36,7 @@ class _Command:
         from dispatcher.features.schedules.commands import ScheduleCommands
         from dispatcher.features.schedules.table import ScheduleKind
 
-        limit = self._core.settings.of(ScheduleSettings).schedule_limit
-        commands = ScheduleCommands(self._core.day, self._core.rights, limit, ScheduleKind[self._kind])
+        commands = ScheduleCommands(self._core.day, self._core.rights, self._limit, ScheduleKind[self._kind])
         return await commands.reply_to(task, text, now)
 
 
@@ -49,7 +48,8 @@ class SchedulesPart:
 
     @hook
     def chat_commands(self) -> Mapping[str, Handler]:
-        return {"remind": _Command(self._core, "REMINDER"), "every": _Command(self._core, "QUESTION")}
+        made = {"remind": "REMINDER", "every": "QUESTION"}
+        return {name: _Command(self._core, self._limit, kind) for name, kind in made.items()}
 
     @hook
     async def background(self) -> None:

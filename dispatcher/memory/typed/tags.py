@@ -20,7 +20,7 @@ from functools import cache
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, Self
 
-from dispatcher.memory.hooks import TagOfFeature, answer_tag
+from dispatcher.memory.hooks import TagDefinition, answer_tag
 from shared.hooks import features
 from shared.turns.records import Task, chat_id_of, dumps, task_id_of, timestamp_of, user_id_of
 
@@ -75,9 +75,9 @@ OPTIONS: Mapping[TagKind, tuple[str, ...]] = {
 
 
 @cache
-def tag_kinds() -> Mapping[str, TagOfFeature]:
+def tag_kinds() -> Mapping[str, TagDefinition]:
     """By word, all that an answer may have."""
-    core = (TagOfFeature(kind.value, OPTIONS.get(kind, ())) for kind in TagKind)
+    core = (TagDefinition(kind.value, OPTIONS.get(kind, ())) for kind in TagKind)
     return {one.word: one for one in (*core, *features().ask(answer_tag))}
 
 

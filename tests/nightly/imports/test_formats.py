@@ -255,6 +255,8 @@ def test_of_an_account_only_the_chats_with_the_bot(tmp_path: Path) -> None:
                 "chats": {"list": [other, {"type": "saved_messages", "id": ANN, "messages": [message(1, ANN, "note")]}]}}  # fmt: skip
     with pytest.raises(InvalidInput, match="--bot"):
         read_telegram(tmp_path, document)
+    with pytest.raises(InvalidInput, match="export one chat alone"):
+        read_telegram(tmp_path, document, bot="-")
     reads = read_telegram(tmp_path, document, bot="Helper")
     assert said(reads) == [("9912", "asst", "Hello")], "nobody but the bot wrote: the chat is its owner's"
     assert left(reads) == ["of a chat without the bot"] * 3

@@ -21,6 +21,7 @@ from dispatcher.features.schedules.settings import ScheduleSettings
 from dispatcher.features.schedules.table import Schedule, ScheduleKind, Schedules
 from dispatcher.features.schedules.wording import confirmed_text, new_schedule
 from dispatcher.memory.day.memory import DayMemory
+from shared.errors import StoreUnavailable
 from shared.text.translations import current_language
 from shared.turns.records import Task
 from shared.wire import keys
@@ -97,6 +98,19 @@ def test_what_is_due_comes_in_the_language_that_the_chat_has_chosen(
     assert said == [spoken] and current_language() == "en"
     task = json.loads(light.redis.lrange(keys.TASKS, 0, -1)[0])
     assert task.get("language") == (spoken if spoken != "en" else None), "the answer is given in it, too"
+
+
+def test_a_reminder_does_not_wait_for_who_writes_to_the_store(
+    light: World, day: DayMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(*_: object) -> None:
+        raise StoreUnavailable("database is locked")
+
+    monkeypatch.setattr(Schedules, "prune", locked)
+    now = at("2026-11-20 12:00")
+    remember(day, "in 20 minutes tea", now)
+    ScheduleSender(day, light.redis, 10, lambda: now + 1_200).round()
+    assert len(outbox(light)) == 1
 
 
 SIX = [

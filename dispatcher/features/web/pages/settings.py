@@ -58,7 +58,7 @@ def _touched(field: FieldInfo) -> Touched | None:
 
 
 def editable() -> set[str]:
-    """What the page may write, in a file that is its user's. No feature opens a secret here."""
+    """What the page may write, in a file that is its user's. Never a secret, whichever feature marks it."""
     return {
         name.upper()
         for name, field in setting_fields().items()

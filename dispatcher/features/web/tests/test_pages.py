@@ -193,6 +193,10 @@ def test_forgetting_needs_the_word_and_leaves_a_receipt(site: Site, talked: Worl
     visitor.get("/forget")
     nothing = visitor.post("/forget/preview", what="matching", text="zeppelin", chat="")
     assert "nothing would be erased" in nothing and "Erase permanently" not in nothing
+    talked.redis.rpush(keys.TASKS, b'{"task_id":"zz1","message":"a zeppelin","chat_id":"9912"}')
+    waiting = visitor.post("/forget/preview", what="matching", text="zeppelin", chat="")
+    assert "Erase permanently" in waiting, "a message that is not answered yet is something"
+    talked.redis.delete(keys.TASKS)
     preview = visitor.post("/forget/preview", what="matching", text="4711", chat="anna")
     assert "1 turn<" in preview
     assert 'name="chat" value="9912"' in preview, (

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dispatcher.memory.typed import tags
 from dispatcher.memory.typed.tags import MOST_CHARACTERS, MOST_TAGS, Parsed, Tag, TagKind
 from shared.text.marks import TAG_WORDS, harmless
+from shared.turns.records import Task, loads_object
 
 CODE = "c0de"
 
@@ -214,3 +215,12 @@ def test_tags_in_memory_are_broken_whatever_their_code() -> None:
             assert tags.parse(harmless(tag), CODE).tags == ()
     for text in ("[see: x]", "[x](y)", "[DONE]", "[FORGET it]", "[FORGET/1:", "[REMEMBERED: x]"):
         assert harmless(text) == text
+
+
+def test_of_what_waits_only_the_tags_of_a_removed_feature_are_left_out() -> None:
+    forget, tide = Tag(1, "FORGET", "7"), Tag(2, "TIDE", "high")
+    record = loads_object(tags.AnswerTags(Task("t1", "9912", ""), "s", [forget, tide], 1.0).to_json())
+    assert tags.AnswerTags.parse(record).tags == [forget]
+    record["tags"] = record["tags"][1:]
+    with pytest.raises(ValueError, match="no tags of this program"):
+        tags.AnswerTags.parse(record)
