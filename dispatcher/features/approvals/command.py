@@ -27,9 +27,14 @@ def approvals(
 ) -> None:
     """Which tools Claude asked for in the chats (APPROVE_TOOLS), with what, and who allowed or denied each; oldest first, the last 1,000."""
     settings = start()
-    chat_id = None if chat is None else given_chat(settings, chat)
     with closing(connect(settings)) as client:
-        records = [one for one in _records(client) if chat_id in (None, one["chat_id"])]
+        records = _records(client)
+    if chat is not None:
+        known = any(
+            one["chat_id"] == chat for one in records
+        )  # a first message's turns are in the store only some time later
+        chat_id = chat if known else given_chat(settings, chat)
+        records = [one for one in records if one["chat_id"] == chat_id]
     if json:
         print_json(records)
         return

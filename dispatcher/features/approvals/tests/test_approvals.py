@@ -41,7 +41,6 @@ def test_an_allowed_tool_runs_and_the_decision_is_recorded(here: Asking) -> None
     assert {name: record[name] for name in told} == told
     given = {"command": "touch made.txt", "description": "does it"}
     assert record["input_sha256"] == hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()
-    here.stage.quiet()  # the chat is known once its first message is answered
     done = here.stage.world.command("hmem", "approvals", "--chat=9930", "--json")
     assert [one["decision"] for one in json.loads(done.stdout)] == ["allowed"]
     assert "Bash allowed by Ada" in here.stage.world.command("hmem", "approvals").stdout
