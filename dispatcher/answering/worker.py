@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import cast
 
 import redis
@@ -62,6 +63,7 @@ class Worker:
         self._found = False  # something was queued at the end of the last wait
         self._stop, self._stop_now = asyncio.Event(), asyncio.Event()
         self._freed = asyncio.Event()
+        self._answered: Callable[[], None] = lambda: None
         self._supervisor = Supervisor.from_environment()
         self._background: list[asyncio.Task[None]] = []
         self._turned = self._redis_failed = time.monotonic()
@@ -103,12 +105,13 @@ class Worker:
         if not self._parts.core.day.wanted:
             yield
             return
-        from dispatcher.queue.consolidation import Consolidator, scheduled
+        from dispatcher.queue.consolidation import Consolidator, hasten, scheduled
 
         client = open_redis(self._settings.redis_url, BACKGROUND)
         consolidator = Consolidator(self._parts.core.day, client, self._queue.worker)
         scheduler = scheduled(consolidator, self._settings.consolidation_interval)
         scheduler.start()
+        self._answered = partial(hasten, scheduler)
         try:
             yield
         finally:
@@ -298,5 +301,6 @@ class Worker:
         self._running.pop(task, None)
         self._alone = False
         self._freed.set()
+        self._answered()
         if not task.cancelled() and (error := task.exception()):
             log.error("a task stays in flight until this dispatcher ends", error=repr(error))

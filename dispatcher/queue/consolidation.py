@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -53,6 +53,8 @@ log = structlog.get_logger()
 
 #: Turns of a chat in one transaction; chats, vectors and entries of tags in one round. The rest waits for the next round.
 TURNS_PER_BATCH, CHATS_PER_ROUND, VECTORS_PER_ROUND, TAGS_PER_ROUND = 200, 200, 256, 500
+#: Seconds after an answer within which the next round begins, so that a person finds what was just said.
+SOON_SECONDS = 3.0
 #: Seconds of a round for vectors, with the wait for a time when nobody asks; what is left then waits for the next round.
 EMBED_SECONDS = 10.0
 #: Summaries of a chat from which the oldest become searchable, or their age in seconds.
@@ -64,6 +66,8 @@ TURNS_LOOKED_AT = 20
 #: Rounds in which a step is tried again that fails although store and Redis answer.
 MOST_TRIES = 5
 SECONDS_PER_DAY = 86_400.0
+#: The scheduler's name for the rounds.
+_ROUND = "consolidation"
 #: Days for which turns stay in the day store; they stay longer if they are not in the release yet.
 KEPT_DAYS = 7.0
 #: Messages that no bot has fetched are dropped after this many days: a reminder is about the next day. h-cli's bot fetches none.
@@ -308,6 +312,14 @@ def scheduled(consolidator: Consolidator, seconds: float) -> AsyncIOScheduler:
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
     scheduler = AsyncIOScheduler(timezone=UTC)
     scheduler.add_job(
-        once, "interval", seconds=seconds, max_instances=1, coalesce=True, next_run_time=datetime.now(UTC)
+        once, "interval", seconds=seconds, id=_ROUND, max_instances=1, coalesce=True, next_run_time=datetime.now(UTC)
     )
     return scheduler
+
+
+def hasten(scheduler: AsyncIOScheduler) -> None:
+    """Begin the next round within SOON_SECONDS; many answers in a row bring no more than one."""
+    soon = datetime.now(UTC) + timedelta(seconds=SOON_SECONDS)
+    job = scheduler.get_job(_ROUND)
+    if job is not None and job.next_run_time > soon:
+        job.modify(next_run_time=soon)

@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 
 from shared.config.kinds import place_of
-from shared.release.manifest import CHATS, LEXICAL, MANIFEST
+from shared.release.manifest import LEXICAL, MANIFEST
 from shared.system.files import remove_tree
 
 CHROMA = place_of("chroma")
@@ -64,9 +64,9 @@ def tree_cases(good: Path, last: Path) -> Iterator[Case]:
     names = file_names(good)
     part = next(name for name in names if name.startswith(f"{LEXICAL}/"))
     for name in ("extra", ".hidden", f"{part}-wal", f"{part}-journal", f"{LEXICAL}/more.sqlite", f"{CHROMA}/chroma.sqlite3-wal",
-                 f"{CHATS}/extra.txt", f"{CHROMA}/{MANIFEST}", "new/file"):  # fmt: skip
+                 f"{LEXICAL}/extra.txt", f"{CHROMA}/{MANIFEST}", "new/file"):  # fmt: skip
         yield Case(f"extra file {name}", partial(_add, name))
-    for name in ("empty", f"{CHROMA}/empty", f"{CHATS}/empty/deeper"):
+    for name in ("empty", f"{CHROMA}/empty", f"{LEXICAL}/empty/deeper"):
         yield Case(f"extra empty directory {name}", partial(_add_directory, name))
     yield Case("extra link to a file", partial(_link, "extra", good / part))
     yield Case("extra link to a directory", partial(_link, "extra", good / CHROMA))

@@ -150,6 +150,16 @@ def test_a_store_that_goes_and_comes_back(talk: Talk, server: PostgreSQL) -> Non
     assert world.redis.llen("hcli:mem:dead") == 0
 
 
+def test_what_was_said_is_stored_soon_and_not_with_the_next_regular_round(talk: Talk) -> None:
+    world = talk.world
+    dispatcher = world.start_dispatcher(CONSOLIDATION_INTERVAL="3600")
+    wait_for(lambda: not world.redis.exists(f"hcli:mem:consolidating:{CHAT}"), "the first round")
+    for message in ("The boiler is a Vaillant.", "The plumber is called Petra."):  # the second has a round of its own
+        talk.say(message)
+        wait_for(lambda said=message: said in [text for _, text in stored(world)], "the round after the answer")
+    sound(dispatcher)
+
+
 @pytest.mark.slow
 def test_what_was_said_a_moment_ago_is_forgotten_too(talk: Talk) -> None:
     """An answer that told it again is not in the store yet when it is to be forgotten."""
