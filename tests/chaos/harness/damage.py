@@ -45,7 +45,9 @@ def file_names(release: Path) -> list[str]:
 def file_cases(good: Path, last: Path) -> Iterator[Case]:
     for name in file_names(good):
         content = (good / name).read_bytes()
-        yield Case(f"{name} deleted", partial(_unlink, name))
+        shared = (last / name).is_file() and (last / name).read_bytes() == content
+        # What the last release has, too, is not sent: the receiver links it.
+        yield Case(f"{name} deleted", partial(_unlink, name), sound=shared, reader=not shared)
         for what, cut in (("nothing", 0), ("half", len(content) // 2), ("all but its last byte", len(content) - 1)):
             yield Case(f"{name} cut to {what}", partial(_write, name, content, content[: max(cut, 0)]))
         for place in sorted({0, len(content) // 2, max(len(content) - 1, 0)} if content else ()):
