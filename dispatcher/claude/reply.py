@@ -102,7 +102,8 @@ class Complaint:
 NO_LOGIN_READ = later("I am not logged in, and my owner has to log me in")
 LOGIN_ENDED = later("I am not logged in any more, and my owner has to log me in again")
 GONE = later("the earlier conversation is gone")
-#: The first match counts. Statuses and words are those of 2.1.197 to 2.1.332, recorded with a loopback API server, or reported in public.
+#: The first match counts. Statuses and words are those of 2.1.197 to 2.1.332: recorded with a loopback API server or without a network,
+#: read in the program, or reported in public.
 COMPLAINTS = (
     Complaint(
         r"hit your (?:Claude )?(?!(?:AI|Claude|Enterprise|Free|Max|Pro|Session|Team|Usage|Weekly)\b)[A-Z]\w+ (?:[\d.]+ )?(?:weekly )?limit"
@@ -168,7 +169,10 @@ COMPLAINTS = (
     Complaint("", later("the service I use is overloaded or out of order"), Follows.CHAT_WAITS, SOON, range(500, 600)),
     Complaint("", later("the service I use refused the request"), Follows.NEW_SESSION, OTHERWISE, range(400, 500)),
     Complaint(
-        r"[Cc]onnection|connect to|timed out", later("the service I use cannot be reached"), Follows.CHAT_WAITS, SOON
+        r"[Cc]onnection|connect (?:to|through)|reach the API server|No response from API|API is temporarily unavailable|timed out",
+        later("the service I use cannot be reached"),
+        Follows.CHAT_WAITS,
+        SOON,
     ),
 )
 #: Why questions may wait: no other text is shown as such.
