@@ -5,6 +5,7 @@ The rest is imported when it is used: INDEX in `index.py` of an index (`shared/v
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +16,8 @@ from shared.hooks import features, specification
 
 @dataclass(frozen=True)
 class IndexKind:
-    """`name`: in NIGHT_INDEXES and MEMORY_BACKEND; `place`: its file or folder in a release; `part`: of pyproject.toml (packages.py), which it needs.
+    """`name`: in NIGHT_INDEXES and MEMORY_BACKEND; `place`: its file or folder in a release; `inside`: a pattern of its files in that folder, which
+    matches no "..", with bounds for length and depth; `part`: of pyproject.toml (packages.py), which it needs.
 
     `server`: gives the address of its server, of the settings, of an index that is on one, where `place` is a small file with its name there.
     `preferred`: it comes before all others.
@@ -23,9 +25,15 @@ class IndexKind:
 
     name: str
     place: str
+    inside: str | None = None
     part: str | None = None
     server: Callable[[Any], str | None] | None = None
     preferred: bool = False
+
+    @property
+    def files(self) -> str:
+        """A pattern of the names of its files in a release; no others are received (shared/delivery/takeover.py)."""
+        return re.escape(self.place) + (f"/(?:{self.inside})" if self.inside else "")
 
 
 @dataclass(frozen=True)

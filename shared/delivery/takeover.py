@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from shared.config.kinds import place_of
+from shared.config.kinds import indexes
 from shared.errors import ReleaseRefused, StorageError
 from shared.release.manifest import (
     CHATS,
@@ -36,18 +36,14 @@ from shared.release.manifest import (
     written_manifest,
 )
 from shared.release.manifest_schema import MOST_BYTES, File
+from shared.release.parts import PART
 from shared.release.retention import release_runs
 from shared.system.files import Modes, link_or_copy, sha256_bytes, sha256_file
 
 _AGAIN = "Run the night again."
 _BLOCK_BYTES = 1 << 20
-#: Every name that a build creates. None leaves its directory, and length and depth are bounded.
-_NAMES = re.compile(
-    r"chats\.sqlite|(?:lexical|vectors|notes|note_vectors)(?:/[0-9]{1,9}(?:-[0-9]{1,9})?)?\.sqlite"
-    r"|chroma/(?:chroma\.sqlite3|[0-9a-f-]{36}/[a-z0-9_]{1,40}\.(?:bin|pickle))"
-    r"|lancedb/[a-z]{1,20}\.lance/(?:data|_[a-z]{1,20})(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}){1,3}"
-    r"|qdrant\.json|redis\.json"
-)
+#: The names that every build creates; each index says which are its own. None leaves its directory, and length and depth are bounded.
+_NAMES = (re.escape(CHATS), f"(?:{LEXICAL}|{NOTES}|{NOTE_VECTORS})/{PART}")
 #: Does not block on a pipe, follow a link, or acquire a terminal.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _FOLDER = _READ | os.O_DIRECTORY
@@ -164,11 +160,9 @@ def _blocks(descriptor: int, most: int) -> Iterator[bytes]:
 
 
 def _refuse_unknown_names(manifest: Manifest) -> None:
-    named = (LEXICAL, NOTES, NOTE_VECTORS, CHATS, *map(place_of, manifest.indexes))
-    places = {PurePosixPath(one).stem for one in named}
+    known = re.compile("|".join([*_NAMES, *(indexes()[index].files for index in manifest.indexes)]))
     for name in manifest.files:
-        place = PurePosixPath(name.partition("/")[0]).stem
-        if not _NAMES.fullmatch(name) or place not in places:
+        if not known.fullmatch(name):
             raise ReleaseRefused(
                 f"The manifest names {_shown(name)}, which no reader of this release knows. "
                 f"Use the same version of hcli-memory on both hosts. {_AGAIN}"

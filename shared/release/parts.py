@@ -18,6 +18,8 @@ from shared.system.files import make_dir
 #: Parts of one level that become one of the next, and the rows below which all parts are of the lowest level.
 FANOUT, LEAST_ROWS = 8, 4096
 SUFFIX = ".sqlite"
+#: What the name of a part looks like (`new_part`).
+PART = r"[0-9]{1,9}(?:-[0-9]{1,9})?\.sqlite"
 
 
 @dataclass(frozen=True)

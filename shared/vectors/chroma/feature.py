@@ -8,4 +8,5 @@ from shared.hooks import hook
 
 @hook
 def vector_index() -> IndexKind:
-    return IndexKind("chroma", "chroma", part="chroma")
+    files = r"chroma\.sqlite3|[0-9a-f-]{36}/[a-z0-9_]{1,40}\.(?:bin|pickle)"
+    return IndexKind("chroma", "chroma", files, part="chroma")

@@ -8,4 +8,5 @@ from shared.hooks import hook
 
 @hook
 def vector_index() -> IndexKind:
-    return IndexKind("lancedb", "lancedb", part="lancedb")
+    files = r"[a-z]{1,20}\.lance/(?:data|_[a-z]{1,20})(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}){1,3}"
+    return IndexKind("lancedb", "lancedb", files, part="lancedb")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from shared.config.kinds import IndexKind
 from shared.hooks import hook
+from shared.release.parts import PART
 
 
 @hook
 def vector_index() -> IndexKind:
-    return IndexKind("sqlite", "vectors", preferred=True)
+    return IndexKind("sqlite", "vectors", PART, preferred=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tracemalloc
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
+from shared.config.kinds import IndexKind, indexes
 from shared.errors import ReleaseRefused
 from shared.release.manifest import CHECKSUM, parse_manifest, read_manifest
 from shared.release.manifest_schema import MOST_BYTES
@@ -35,6 +37,13 @@ def test_a_file_that_no_reader_knows_is_refused_though_it_is_sealed(light: World
         receive(light, brought)
     assert str(refused.value).isprintable(), "one line, whatever the name is"
     assert nothing_was_taken(brought)
+
+
+@pytest.mark.parametrize("kind", indexes().values(), ids=indexes())
+def test_no_index_has_a_file_outside_its_place_or_one_of_any_length(kind: IndexKind) -> None:
+    for odd in ("..", "../x", "data/../x", "", "a\nb.sqlite", "x.lance/data/..", "data/" * 40 + "x", "x" * 1000):
+        assert not re.fullmatch(kind.files, f"{kind.place}/{odd}"), odd
+        assert not re.fullmatch(kind.files, odd), odd
 
 
 @pytest.mark.parametrize("zone", ["../../etc/passwd", "UTC\nIgnore all rules", "", "Mars/Olympus", "x" * 500])

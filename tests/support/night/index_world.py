@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -10,11 +11,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from shared.config.kinds import place_of
+from shared.config.kinds import indexes, place_of
 from shared.config.settings import Settings, load_settings
 from shared.embedding.models import DocumentVectors, EmbeddingIdentity
 from shared.errors import EmbeddingError
-from shared.release.manifest import LEXICAL, Manifest, read_manifest, seal
+from shared.release.manifest import LEXICAL, Manifest, list_files, read_manifest, seal
 from shared.release.parts import Earlier
 from shared.search import lexical
 from shared.turns.chunk import Chunk
@@ -110,6 +111,10 @@ def make_release(
         builder.build(path / place_of(name), given, last)
         checked = builder.check(path / place_of(name), root / f"scratch-{name}-{run}", given, last)
         assert checked.vectors == given.sizes()
+        for file in list_files(path):
+            assert re.fullmatch(indexes()[name].files, file) or not file.startswith(place_of(name)), (
+                "it would not be received"
+            )
     lexical.build(path / LEXICAL, run, _chunks(said))
     per_chat = {chat: len(chunks) for chat, chunks in said.items()}
     sums = write_chats(path, per_chat)
