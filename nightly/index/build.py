@@ -105,7 +105,7 @@ class Build:
         checked = one.builder.check(self._out / one.place, scratch, one.given, one.earlier)
         if one.plan is None:
             return checked
-        from shared.vectors.sqlite.files import count_vectors  # numpy, late
+        from shared.vectors.vector_files import count_vectors  # numpy, late
 
         counted = Counter(checked.vectors)
         for name in one.plan.taken:
@@ -131,7 +131,7 @@ class Build:
         return {"places": self._places, "files": files, "note_vectors": self._note_vectors}
 
     def _made_with(self) -> dict[str, Any]:
-        from shared.vectors.sqlite.files import LAYOUT
+        from shared.vectors.vector_files import LAYOUT
 
         return {"version": LAYOUT, "embedding": comparable(self._night.result("embed")["embedding"])}
 

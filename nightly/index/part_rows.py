@@ -54,7 +54,7 @@ def _count_chunks(part: Path) -> dict[str, int]:
 
 
 def _count_vectors(part: Path) -> dict[str, int]:
-    from shared.vectors.sqlite.files import count_rows  # numpy, late
+    from shared.vectors.vector_files import count_rows  # numpy, late
 
     with damage_named(part):
         return count_rows(part)
@@ -143,7 +143,7 @@ class VectorRows:
     def held(self, part: Path, chat_id: str) -> list[str] | None:
         import numpy as np
 
-        from shared.vectors.sqlite.files import STORED, read_chat
+        from shared.vectors.vector_files import STORED, read_chat
 
         ids, vectors, repeats = read_chat(part, chat_id, self._dimensions)
         wanted = self._rows.chat(chat_id)
@@ -161,7 +161,7 @@ class VectorRows:
 
     def corpus(self, held: Held, merged: Sequence[Path], others: Collection[str]) -> Corpus:
         """What no part that is taken over has; a chat's vectors are read when it is asked for."""
-        from shared.vectors.sqlite.files import read_chat
+        from shared.vectors.vector_files import read_chat
 
         counts, repeats = dict[str, int](), dict[str, dict[str, str]]()
         for chat_id in self._rows.chats:
@@ -195,7 +195,7 @@ class VectorRows:
     def _merged(self, chat_id: str, merged: Sequence[Path]) -> tuple[list[str], Vectors]:
         import numpy as np
 
-        from shared.vectors.sqlite.files import read_chat
+        from shared.vectors.vector_files import read_chat
 
         found = [read_chat(part, chat_id, self._dimensions) for part in merged]
         return [one for ids, _, _ in found for one in ids], np.concatenate([vectors for _, vectors, _ in found])

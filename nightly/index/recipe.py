@@ -22,7 +22,7 @@ IN_PARTS = frozenset({"sqlite"})
 
 def recipe_of(settings: Settings, last: Recipe | None, *, ask: bool = True) -> Recipe:
     """As the settings and the servers say now. What a server cannot be asked, or is not (`ask`), is taken to be as in the last one."""
-    from shared.vectors.sqlite.files import LAYOUT  # numpy, late
+    from shared.vectors.vector_files import LAYOUT  # numpy, late
 
     last = last or {}
     writers = [settings.writer_of("summaries"), settings.writer_of("notes")]

@@ -18,7 +18,7 @@ from cachetools import LRUCache
 from shared.ranking.scoring import Array, Integers, own_bm25
 from shared.search.chat_items import ChatItems
 from shared.search.lexical import ITEMS_KEPT, LexicalIndex, room_of
-from shared.vectors.sqlite.files import VectorFile
+from shared.vectors.vector_files import VectorFile
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors

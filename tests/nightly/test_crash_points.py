@@ -13,7 +13,7 @@ from nightly.night.folder import unfinished_run
 from nightly.pipeline import step_names
 from shared.config.kinds import place_of
 from shared.release.manifest import verify
-from shared.vectors.sqlite.files import VectorFile
+from shared.vectors.vector_files import VectorFile
 from tests.chaos.checks.points import POINTS
 from tests.chaos.harness.forked import night
 from tests.nightly.archive.media.kept_media import PHOTO, send, waiting

@@ -33,7 +33,7 @@ from shared.release.parts import Earlier
 from shared.system.files import link_or_copy, make_dir
 from shared.vectors.base import Checked, Corpus, VectorIndex, refuse_without_library
 from shared.vectors.searching import AskingBackend
-from shared.vectors.sqlite.files import CACHE_BYTES, STORED, ChatVectors, KeptChats
+from shared.vectors.vector_files import CACHE_BYTES, STORED, ChatVectors, KeptChats
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors

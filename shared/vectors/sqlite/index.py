@@ -1,6 +1,6 @@
 """SQLite: all vectors of a release in the files of `vectors/`; a chat's are compared one by one, so a search is exact.
 
-The files are never written again (shared/vectors/sqlite/files.py says what stands in them), so they are read in place (`immutable`: no lock, no
+The files are never written again (shared/vectors/vector_files.py says what stands in them), so they are read in place (`immutable`: no lock, no
 journal, also on a read-only mount), after their hashes were verified. The connections hold them open: a release that is removed meanwhile
 can still be read. A night adds a part with what is new and takes the others over as they are.
 """
@@ -25,7 +25,7 @@ from shared.release.manifest import prove_folder, read_manifest
 from shared.release.parts import Earlier, begin, new_part, part_files
 from shared.vectors.base import Checked, Corpus, VectorIndex
 from shared.vectors.searching import AskingBackend
-from shared.vectors.sqlite.files import STORED, ChatVectors, VectorFile, read_part, read_repeats, write_part
+from shared.vectors.vector_files import STORED, ChatVectors, VectorFile, read_part, read_repeats, write_part
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors

@@ -17,7 +17,7 @@ from shared.release.manifest import LEXICAL
 from shared.release.parts import FANOUT, absorbed, level, part_files
 from shared.turns.chunk import Chunk
 from shared.turns.records import Turn
-from shared.vectors.sqlite.files import read_part, read_repeats
+from shared.vectors.vector_files import read_part, read_repeats
 from tests.support.night.archives import chunks_in
 from tests.support.night.builds import Nights
 from tests.support.night.index_world import DIMENSIONS

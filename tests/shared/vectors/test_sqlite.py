@@ -16,8 +16,8 @@ from shared.errors import ReleaseRefused
 from shared.release.manifest import read_manifest, seal
 from shared.vectors import searching
 from shared.vectors.base import Corpus
-from shared.vectors.sqlite.files import BLOCK_ROWS, ROW_BYTES, VectorFile
 from shared.vectors.sqlite.index import SqliteBuilder
+from shared.vectors.vector_files import BLOCK_ROWS, ROW_BYTES, VectorFile
 from tests.support.night.index_world import (
     DIMENSIONS,
     MadeUp,

@@ -23,7 +23,7 @@ from shared.release.parts import part_files
 from shared.system.files import make_dir
 from shared.turns.chunk import Chunk
 from shared.vectors.base import Corpus
-from shared.vectors.sqlite.files import read_part
+from shared.vectors.vector_files import read_part
 from tests.support.night.index_world import DIMENSIONS, IDENTITY, vector_of
 
 VECTORS = place_of("sqlite")

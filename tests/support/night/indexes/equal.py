@@ -19,7 +19,7 @@ from shared.search.lexical import LexicalIndex
 from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
 from shared.turns.records import Turn
-from shared.vectors.sqlite.files import VectorFile
+from shared.vectors.vector_files import VectorFile
 from tests.support.night.archives import every_chunk
 from tests.support.night.builds import Nights
 from tests.support.night.index_world import DIMENSIONS
