@@ -17,12 +17,13 @@ from shared.config.settings import Settings
 from shared.text.translations import later, tr
 from shared.turns.records import Task, Turn
 from shared.turns.signed import Keyboard, Result, keyboard, row_of, signing_key
+from shared.wire.ids import FROM_TERMINAL
 
 #: How far another host's clock may be ahead.
 CLOCK_SLACK_SECONDS = 300.0
 
 APOLOGY = later("Sorry, I could not answer that: {reason}.")
-#: For the owner, in a private chat.
+#: For the owner, in a private chat or at the terminal.
 CAUSE = later("The Claude CLI said: “{cause}”. On my host, hmem doctor --try-claude shows what helps.")
 OUR_FAULT = later("something went wrong on our side")
 POISON = later(
@@ -93,8 +94,10 @@ class ResultBuilder:
 
     def _apology(self, task: Task, answer: Answer) -> str:
         said = f"{tr(APOLOGY).format(reason=answer.error)} {answer.advice}"
-        owner = answer.cause and self._rights.counts_all(task.chat_id, task.in_group, task.user_id)
-        return f"{said}\n\n{tr(CAUSE).format(cause=answer.cause)}" if owner else said
+        owner = task.task_id.startswith(FROM_TERMINAL) or self._rights.counts_all(
+            task.chat_id, task.in_group, task.user_id
+        )
+        return f"{said}\n\n{tr(CAUSE).format(cause=answer.cause)}" if answer.cause and owner else said
 
     def broken(self, task: Task, claimed_at: float) -> Finished:
         """For a task that failed by a defect of ours: an apology, and the session is left unchanged."""

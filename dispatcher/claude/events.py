@@ -2,6 +2,7 @@
 
     {"type": "stream_event", "event": {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "…"}}, …}
     {"type": "assistant", …}   a whole message, after its parts
+    {"type": "system", "subtype": "api_retry", "attempt": 1, …}   the service was not reached; the CLI waits, and tries it again
     {"type": "result", …}      the last line: what `--output-format json` prints alone
 
 Only the line of the result decides about the answer (reply.py). The others are shown while it is written, and a line that cannot be read is skipped.
@@ -11,9 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import orjson
+
+from shared.turns.signed import Doing
 
 #: Events of agents that Claude itself starts have the tool call they belong to: their texts are no part of the answer.
 _SUBAGENT = "parent_tool_use_id"
@@ -21,10 +24,11 @@ _SUBAGENT = "parent_tool_use_id"
 
 @dataclass(frozen=True)
 class Progress:
-    """What is known of an answer that is being written: its text so far, and what Claude does now (`tool`: the name of the tool)."""
+    """What is known of an answer that is being written: its text so far, and what Claude does now (`tool`: the name of the tool; `retrying`: it
+    was not reached, and is asked again)."""
 
     text: str = ""
-    doing: Literal["thinking", "writing", "tool"] = "thinking"
+    doing: Doing = "thinking"
     tool: str = ""
 
 
@@ -48,6 +52,8 @@ class ProgressReader:
         event = record.get("event")
         if record.get("type") == "stream_event" and not record.get(_SUBAGENT) and isinstance(event, dict):
             self._event(event)
+        elif (record.get("type"), record.get("subtype")) == ("system", "api_retry"):
+            self._report(Progress(self._now.text, "retrying"))
         return False
 
     def _event(self, event: dict[str, Any]) -> None:

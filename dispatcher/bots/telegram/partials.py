@@ -85,6 +85,7 @@ ANSWER_MESSAGES = 2
 PLACEHOLDER = "…"
 THINKING = later("Thinking…")
 USING = later("Using {tool}…")
+RETRYING = later("Claude cannot be reached; trying again…")
 
 
 @dataclass
@@ -117,6 +118,8 @@ def shown_now(partial: PartialAnswer) -> tuple[str, str]:
         server, _, tool = partial.tool.removeprefix("mcp__").rpartition("__")
         name = " ".join(f"{server}: {tool}".split() if server else tool.split())
         return partial.text, tr(USING).format(tool=name) if name else tr("Using a tool…")
+    if partial.doing == "retrying":
+        return partial.text, tr(RETRYING)
     if partial.text.strip():
         return partial.text, ""
     return "", tr(THINKING) if partial.doing == "thinking" else PLACEHOLDER

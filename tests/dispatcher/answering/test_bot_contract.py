@@ -153,10 +153,12 @@ def test_an_error_is_answered_and_not_stored_as_said(light: World, bot: Bot) -> 
     told = bot.receive(task_id)["output"]
     assert "the Claude CLI failed" in told
     assert "The Claude CLI said: “it is broken”. On my host, hmem doctor --try-claude shows what helps." in told
+    at_the_terminal = light.command("hmem", "talk", "77", "--say", "hello", check=False)
+    assert (at_the_terminal.returncode, "it is broken" in at_the_terminal.stderr) == (69, True)
     assert "it is broken" in running.log.read_text(), "its own words are for the owner"
     assert bot.turn(task_id, "user")["content"] == "hello"
     assert not bot.redis.exists(f"hcli:memory:{task_id}:asst", "hcli:session:9912")
-    assert bot.redis.hget(f"hcli:stats:{datetime.now(UTC):%Y-%m-%d}", "errors") == b"2"
+    assert bot.redis.hget(f"hcli:stats:{datetime.now(UTC):%Y-%m-%d}", "errors") == b"3"
     running.stop()
 
 

@@ -7,7 +7,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,6 +17,7 @@ import pytest
 from dispatcher.claude import client as claude
 from dispatcher.claude import environment
 from dispatcher.claude.client import Answer, ClaudeCli, ClaudeRequest, as_plain_text, built_in_tools
+from dispatcher.claude.events import Progress
 from dispatcher.claude.reply import Follows, spent
 from tests.servers.faulty_api import Fault, FaultyApi
 from tests.servers.messages_api import MessagesApi
@@ -49,7 +50,9 @@ class Host:
     def question(self, message: str, session: str = "", **more: Any) -> ClaudeRequest:
         return ClaudeRequest(message, session or str(uuid4()), bool(session), None, self.chat, None, **more)
 
-    def ask(self, *questions: ClaudeRequest, **settings: Any) -> list[Answer]:
+    def ask(
+        self, *questions: ClaudeRequest, report: Callable[[Progress], None] | None = None, **settings: Any
+    ) -> list[Answer]:
         """Some at once, in one event loop."""
 
         async def ask_all() -> list[Answer]:
@@ -58,7 +61,7 @@ class Host:
 
             async def ask(question: ClaudeRequest) -> Answer:
                 async with free:
-                    return await cli.ask(question)
+                    return await cli.ask(question, report)
 
             return await asyncio.gather(*map(ask, questions))
 
@@ -310,6 +313,16 @@ def test_a_fault_of_the_service_in_plain_words(host: Host, fault: Fault, words: 
     assert advice in answer.advice
     assert not set("!·") & set(answer.error + answer.advice)
     assert (answer.follows is Follows.NEW_SESSION) is lost
+
+
+def test_that_the_service_is_not_reached_is_shown_before_the_cli_gives_up(host: Host) -> None:
+    host.environment(CLAUDE_CODE_MAX_RETRIES="1")
+    shown: list[Progress] = []
+    with FaultyApi(Fault(0)) as api:
+        host.environment(ANTHROPIC_BASE_URL=api.url)
+        (answer,) = host.ask(host.question("hello"), report=shown.append)
+    assert Progress("", "retrying") in shown
+    assert answer.follows is Follows.CHAT_WAITS
 
 
 @pytest.mark.slow

@@ -62,6 +62,26 @@ def test_hmem_talk_refuses_what_is_too_long_before_it_is_queued(light: World) ->
     assert light.redis.llen("hcli:tasks") == 0
 
 
+def test_without_a_terminal_it_is_said_once_that_claude_is_not_reached(light: World) -> None:
+    arguments = [str(BINARIES / "hmem"), "talk", "--say", "hello"]
+    asking = subprocess.Popen(
+        arguments,
+        env=light.variables(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(lambda: light.redis.llen("hcli:tasks"), "the message")
+    name = json.loads(light.redis.lindex("hcli:tasks", 0) or b"")["task_id"]
+    light.redis.set(keys.partial(name), PartialAnswer("console", 1, "", "retrying").to_json(SECRET, name))
+    time.sleep(1)
+    light.redis.set(keys.result(name), Result.sign(SECRET, name, "Hello.", "2026-11-22T10:00:00+00:00").to_json())
+    said, noted = asking.communicate(timeout=60)
+    assert said == "Hello.\n"
+    assert noted.count("note: Claude cannot be reached; trying again…") == 1
+
+
 class Terminal:
     """`hmem talk` in a terminal, and what that shows."""
 
@@ -99,7 +119,9 @@ def test_a_conversation_streams_and_ends(light: World) -> None:
     assert (task["message"], task["chat_id"]) == ("what is the code?", "console")
     terminal.shows("No dispatcher renews its lease")
     name = task["task_id"]
-    redis.set(keys.partial(name), PartialAnswer("console", 1, "The code \x1b[31mis").to_json(SECRET, name))
+    redis.set(keys.partial(name), PartialAnswer("console", 1, "", "retrying").to_json(SECRET, name))
+    terminal.shows("Claude cannot be reached; trying again…")
+    redis.set(keys.partial(name), PartialAnswer("console", 2, "The code \x1b[31mis").to_json(SECRET, name))
     terminal.shows("The code \N{REPLACEMENT CHARACTER}[31mis")
     redis.set(keys.result(name), Result.sign(SECRET, name, "It is 4711.", "2026-11-22T10:00:00+00:00").to_json())
     terminal.shows("It is 4711.")

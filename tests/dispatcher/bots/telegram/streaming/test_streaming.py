@@ -38,6 +38,8 @@ def test_in_a_private_chat_it_grows_as_a_draft_and_comes_once(stage: Stage, chat
     assert stage.api.texts(chat) == [], "a draft is no message"
     stage.write(task, chat, "", "thinking")
     stage.drafted(chat, "Thinking…")
+    stage.write(task, chat, "", "retrying")
+    stage.drafted(chat, "Claude cannot be reached; trying again…")
     stage.write(task, chat, "It is **Lis")
     stage.drafted(chat, "It is **Lis")
     stage.write(task, chat, "It is **Lisbon**, ", "tool", "mcp__memory__search")
