@@ -41,8 +41,8 @@ class Fault(IntEnum):
         Create it for the dispatcher's user; chown.
     DISK_NEARLY_FULL: A disk has less than 5 % and less than 1 GiB left (15 % is a warning).
         Free space on the disks of the state, memory and night directories.
-    BOT_NOT_RUNNING: TELEGRAM_BOT_TOKEN is set, but no bot is running.
-        Start hmem telegram and check its log.
+    BOT_NOT_RUNNING: TELEGRAM_BOT_TOKEN is set, but is not a token, or no bot is running.
+        Correct it; start hmem telegram and check its log.
     NIGHT_FAILED: A night has failed since the last good one.
         hmem-night status, then hmem-night run.
     DEAD_LETTERS: Some messages could not be processed.

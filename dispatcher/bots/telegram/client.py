@@ -41,12 +41,12 @@ from aiogram.types import (
     MessageEntity,
     ReplyParameters,
 )
-from aiogram.utils.token import TokenValidationError
 from aiohttp import ClientError, ClientResponseError
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_random_exponential
 
 from dispatcher.bots.telegram.rendering import MessagePart
 from shared.config.settings import Settings
+from shared.config.values import bot_token
 from shared.errors import SettingsError
 from shared.turns.records import well_formed
 
@@ -165,12 +165,11 @@ class Telegram:
             raise SettingsError("TELEGRAM_BOT_TOKEN is not set, so the bot cannot start. Get a token from @BotFather.")
         server = TelegramAPIServer.from_base(settings.telegram_api_url)
         try:
-            self.session = TelegramSession(api=server, json_loads=_loads, timeout=REQUEST_SECONDS)
-            self.bot = Bot(settings.telegram_bot_token.get_secret_value().strip(), self.session)
-        except TokenValidationError:
-            raise SettingsError(
-                "TELEGRAM_BOT_TOKEN is not a bot token: one looks like 123456:ABC-DEF. Copy it from @BotFather."
-            ) from None
+            token = bot_token(settings.telegram_bot_token.get_secret_value())
+        except ValueError as error:
+            raise SettingsError(f"{error}. Copy it from @BotFather.") from None
+        self.session = TelegramSession(api=server, json_loads=_loads, timeout=REQUEST_SECONDS)
+        self.bot = Bot(token, self.session)
 
     async def updates(self, offset: int | None, seconds: int) -> list[dict[str, Any]]:
         """Updates from an offset on, for which Telegram waits at most this long; this confirms those before it, so they do not come again."""

@@ -7,6 +7,7 @@ from typing import cast
 from dispatcher.health.findings import Fault, Finding, Setup, of_error, ok, problem, warning
 from dispatcher.queue.admission import chats_let_in
 from dispatcher.queue.state import queue_error, read_holds, read_queue
+from shared.config.values import bot_token
 from shared.text.format import time_text
 from shared.turns.message_origin import is_group
 from shared.wire import keys
@@ -72,6 +73,10 @@ def check_bot(setup: Setup) -> Finding:
         return ok(
             "TELEGRAM_BOT_TOKEN is not set here: messages are expected to come from another bot, or from a bot with another settings file."
         )
+    try:
+        bot_token(setup.settings.telegram_bot_token.get_secret_value())
+    except ValueError as error:
+        return problem(Fault.BOT_NOT_RUNNING, f"{error}.", "Copy it from @BotFather, then start hmem telegram.")
     let_in = chats_let_in(setup.redis, setup.settings)
     allowed = setup.settings.allowed | let_in
     if not allowed:
