@@ -22,6 +22,7 @@ from nightly.night import failure
 from nightly.night.failure import free_bytes
 from nightly.night.folder import Night, nights_dir, unfinished_run
 from nightly.night.lease import connect, only_night
+from nightly.night.ledger import totals
 from nightly.night.progress import Reporter
 from nightly.night.report import announce, counts_of
 from nightly.night.target import open_target
@@ -300,6 +301,7 @@ def _summary(night: Night) -> dict[str, Any]:
     return counts_of(results) | {
         "run": night.run,
         "finished_at": time.time(),
+        "ledger": totals(results),
         "set_aside": results["chunk"].get("set_aside", {}),
         "without_summary": results["summarise"].get("without_summary", {}),
         "not_embedded": dict(Counter(results["embed"].get("refused", {}).values())),

@@ -166,7 +166,10 @@ def _run_apart(command: str, zone: ZoneInfo) -> None:
 def status(
     json: Json = False,
     chats: Annotated[
-        bool, typer.Option("--chats", help="Also show the ledger for each chat, of the last night or of that of --run.")
+        bool,
+        typer.Option(
+            "--chats", help="Also the ledger of each chat, in the last night or --run's; with --json in each."
+        ),
     ] = False,
     nights: Annotated[
         int | None, typer.Option(min=1, help="Only so many of the newest nights; default: 10, with --json all.")
@@ -181,7 +184,8 @@ def status(
     settings = start_night()
     if run is not None and run not in night_runs(settings):
         raise InvalidInput(f"--run {run}: this host has no such night. hmem-night status shows which there are.")
-    shown = read_nights(settings, None if run is None else [run], nights or (0 if json else SHOWN_NIGHTS))
+    runs = night_runs(settings) if run is None else [run]
+    shown = read_nights(settings, runs[-(nights or (0 if json else SHOWN_NIGHTS)) :], chats=json and chats)
     if json:
         print_json(shown)
     elif not shown:
@@ -190,7 +194,7 @@ def status(
         for night in shown:
             typer.echo("\n".join(night_lines(night, settings.timezone)))
         if chats:
-            print_chats(read_nights(settings) if run is None else shown)
+            print_chats(settings, runs)
     end_with(condition(settings.hmem_night_dir))
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from nightly.archive.media.bring import OUTCOMES
-from nightly.night.ledger import ENDS
+from nightly.night.failure import FAILED
+from nightly.night.folder import DONE, nights_dir, read_record, step_result
+from nightly.night.ledger import ENDS, INDEXED, chat_rows, totals
 from shared.config.settings import Settings
 from shared.text.format import counted, shorten, size_text, zoned_text
 
-#: What a build counts of a chat.
-INDEXED = ("keywords", "vectors", "not_embedded")
 #: Nights that are shown, and chats in the table of one.
 SHOWN_NIGHTS, SHOWN_CHATS, SHOWN_PLACES = 10, 50, 3
 #: Longest chat id in a table, and width of one that is not drawn.
@@ -24,57 +24,42 @@ CHAT_CHARACTERS, PLAIN_WIDTH = 40, 1000
 COLUMNS = ("chat", "turns", "in chunks", "forgotten", "without text", "chunks", "keywords", "vectors", "not embedded")
 
 
-def read_nights(settings: Settings, runs: Iterable[int] | None = None, newest: int = 0) -> list[dict[str, Any]]:
-    """Nights of this host, or these, or the `newest` so many (0: all), ascending.
-
-    `run`, `steps` (name → result), `summary` of a finished one, `failed`, `ledger`.
-    """
-    from nightly.night.failure import FAILED
-    from nightly.night.folder import DONE, night_runs, nights_dir, read_record, step_result
-    from nightly.pipeline import step_names
-
+def read_nights(settings: Settings, runs: Iterable[int], *, chats: bool = False) -> list[dict[str, Any]]:
+    """These nights of this host: `run`, `summary` of a closed one, `failed`, `ledger`, and `steps` (of one that was not finished the names of those
+    that are done); with `chats` also the account of each chat, of which there may be thousands."""
     nights = []
-    for number in night_runs(settings)[-newest:] if runs is None else runs:
-        folder = nights_dir(settings) / str(number)
-        results = {name: step_result(settings, number, name) for name in step_names()}
-        steps = {name: result for name, result in results.items() if result is not None}
-        night = {
-            "run": number,
-            "steps": steps,
-            "summary": read_record(folder / DONE),
-            "failed": read_record(folder / FAILED),
-        }
-        nights.append(night | {"ledger": totals(steps)})
+    for run in runs:
+        folder = nights_dir(settings) / str(run)
+        summary, failed = read_record(folder / DONE), read_record(folder / FAILED)
+        if summary and "ledger" in summary:
+            results, ledger = {}, summary["ledger"]
+        else:  # unfinished, or abandoned
+            results = _results(settings, run)
+            ledger = totals(results)
+        night = {"run": run, "summary": summary, "failed": failed, "ledger": ledger, "steps": list(results)}
+        nights.append(night | ({"chats": accounts_of(settings, run)} if chats else {}))
     return nights
 
 
-def totals(steps: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Totals of a night's ledger (turns, chunks, index); None for a night that has not reached that step, or built nothing."""
-    accounts = steps.get("chunk", {}).get("accounts")
-    if accounts is None:
-        return None
-    rows, carried, build = chat_rows(steps), steps["chunk"].get("carried", {}), steps.get("build", {})
-    names = ("archived", *ENDS, "chunks", *(INDEXED if "indexed" in build else ()))
-    sums: dict[str, Any] = {name: sum((row[name] or 0 for row in rows), carried.get(name, 0)) for name in names}
-    return sums | ({} if build.get("indexes", True) else {"vectors": None})
+def _results(settings: Settings, run: int) -> dict[str, Any]:
+    """Those of the steps that this night has done."""
+    from nightly.pipeline import step_names  # late: it loads every step of the night
+
+    results = ((name, step_result(settings, run, name)) for name in step_names())
+    return {name: result for name, result in results if result is not None}
 
 
-def chat_rows(steps: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The accounts of the chats that a night has done, the largest first; what is not known yet is None."""
-    accounts, indexed = steps["chunk"]["accounts"], steps.get("build", {}).get("indexed", {})
-    unknown = dict.fromkeys(INDEXED)
-    rows = [{"chat": chat, **account, **indexed.get(chat, unknown)} for chat, account in accounts.items()]
-    return sorted(rows, key=lambda row: (-row["archived"], row["chat"]))
+def accounts_of(settings: Settings, run: int) -> list[dict[str, Any]]:
+    """The accounts of the chats that this night has done; none of one that built nothing, or has not come so far."""
+    chunk, build = (step_result(settings, run, name) or {} for name in ("chunk", "build"))
+    return chat_rows(chunk, build) if "accounts" in chunk else []
 
 
-def ledger_line(steps: Mapping[str, Any]) -> str | None:
+def ledger_line(sums: Mapping[str, Any]) -> str:
     """`turns: 240 archived = 238 in 251 chunks + 1 forgotten + 1 without text; index: 251 keywords, 250 vectors + 1 not embedded`."""
-    if (sums := totals(steps)) is None:
-        return f"turns: {steps['archive']['turns']} archived" if "turns" in steps.get("archive", {}) else None
-    line = (
-        f"turns: {sums['archived']} archived = {sums['with_chunks']} in {sums['chunks']} chunks + {sums['forgotten']} forgotten + "
-        f"{sums['without_text']} without text"
-    )
+    line = f"turns: {sums['archived']} archived"
+    if "chunks" in sums:
+        line += f" = {sums['with_chunks']} in {sums['chunks']} chunks + {sums['forgotten']} forgotten + {sums['without_text']} without text"
     if "keywords" not in sums:
         return line
     vectors = (
@@ -86,7 +71,7 @@ def ledger_line(steps: Mapping[str, Any]) -> str | None:
 def night_lines(night: Mapping[str, Any], zone: ZoneInfo) -> list[str]:
     """One night for `hmem-night status`: its summary, its ledger, and where it stopped."""
     summary, failed = night["summary"], night["failed"]
-    ledger = ledger_line(night["steps"])
+    ledger = ledger_line(night["ledger"]) if night["ledger"] else None
     if summary is None:
         return [*_unfinished(night, zone), *([f"  {ledger}"] if ledger else [])]
     lines = [f"{zoned_text(summary['finished_at'], zone)}  {sentence(summary)}"]
@@ -215,16 +200,16 @@ def _released(summary: Mapping[str, Any]) -> str:
     return f"released. {size_text(moved)} sent." if moved is not None else "released."
 
 
-def print_chats(nights: Iterable[Mapping[str, Any]]) -> None:
-    """Print the accounts of the last night that built something, by chat: a table on a terminal, plain columns elsewhere."""
-    last = next((night for night in reversed([*nights]) if night["ledger"]), None)
-    if last is None:
+def print_chats(settings: Settings, runs: Sequence[int]) -> None:
+    """Print the accounts of the last of these nights that built something, by chat: a table on a terminal, plain columns elsewhere."""
+    done = ((run, rows) for run in reversed(runs) if (rows := accounts_of(settings, run)))
+    run, rows = next(done, (0, []))
+    if not rows:
         sys.stdout.write("No night has made chunks on this host yet.\n")
         return
-    rows = chat_rows(last["steps"])
-    _print_table(f"Night {last['run']}, {len(rows)} chats", COLUMNS, map(cells_of, rows[:SHOWN_CHATS]))
+    _print_table(f"Night {run}, {len(rows)} chats", COLUMNS, map(cells_of, rows[:SHOWN_CHATS]))
     if len(rows) > SHOWN_CHATS:
-        sys.stdout.write(f"{len(rows) - SHOWN_CHATS} smaller chats are not shown; --json lists all.\n")
+        sys.stdout.write(f"{len(rows) - SHOWN_CHATS} smaller chats are not shown; --chats --json lists all.\n")
 
 
 def _print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:

@@ -22,6 +22,8 @@ FATES = ("new", "new_version", "already_archived", "quarantined")
 ENDS = ("with_chunks", "forgotten", "without_text")
 #: What is counted of a chat's turns.
 ACCOUNT = ("archived", "turns", *ENDS, "chunks")
+#: What a build counts of a chat.
+INDEXED = ("keywords", "vectors", "not_embedded")
 
 Accounts = dict[str, dict[str, int]]
 
@@ -96,6 +98,26 @@ def whole_ledger(
         "index": {"keywords": sums["keywords"], "vectors": sums["vectors"]},
         "not_embedded": embed["refused"],
     }
+
+
+def totals(results: Mapping[str, Any]) -> dict[str, int | None] | None:
+    """What is known of all turns after these steps (name → result): of a night that built nothing `archived` alone, None before the archive step."""
+    archived, chunk, build = results.get("archive", {}).get("turns"), results.get("chunk", {}), results.get("build", {})
+    if "accounts" not in chunk:
+        return None if archived is None else {"archived": archived}
+    sums: dict[str, int | None] = {
+        name: chunk["carried"].get(name, 0) + summed(chunk["accounts"], name) for name in ("archived", *ENDS, "chunks")
+    }
+    if "indexed" in build:
+        sums |= {name: chunk["carried"].get(name, 0) + summed(build["indexed"], name) for name in INDEXED}
+    return sums | ({} if build.get("indexes", True) else {"vectors": None})
+
+
+def chat_rows(chunk: Mapping[str, Any], build: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The accounts of the chats that a night has done, from the results of these steps, the largest first; what is not known yet is None."""
+    indexed, unknown = build.get("indexed", {}), dict.fromkeys(INDEXED)
+    rows = [{"chat": chat, **account, **indexed.get(chat, unknown)} for chat, account in chunk["accounts"].items()]
+    return sorted(rows, key=lambda row: (-row["archived"], row["chat"]))
 
 
 def _check_index(whose: str, account: Mapping[str, Any], *, has_vectors: bool) -> None:

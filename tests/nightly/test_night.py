@@ -134,6 +134,9 @@ def test_status_and_dry_run_say_what_is_there(light: World) -> None:
     light.night()
     (night,) = json.loads(light.command("hmem-night", "status", "--json").stdout)
     assert night["summary"]["new"] == 1
+    assert "9912" not in json.dumps(night), "a night of thousands of chats is read as fast as one of a few"
+    (night,) = json.loads(light.command("hmem-night", "status", "--json", "--chats").stdout)
+    assert [(one["chat"], one["archived"], one["keywords"]) for one in night["chats"]] == [("9912", 1, 1)]
     assert "1 new" in light.command("hmem-night", "status").stdout
     light.say("t2", "something else")
     light.night()
