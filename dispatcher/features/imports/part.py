@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
@@ -45,9 +46,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 USAGE = later(
-    "Send a file (ChatGPT's, Claude's, WhatsApp's or Signal's export, another program's memory) with the caption /import, and I show "
-    "what would come in. If I need to know more, add it: /import bot: My Bot; as: Anna; only: Family; dates: dmy"
+    "Send a file with the caption /import, and I show what would come in. If I need to know more, add it: "
+    "/import bot: My Bot; as: Anna; only: Family; dates: dmy"
 )
+FORMATS = later("I can read:")
 ONLY_OWNERS = later("Only an owner may import into my memory.")
 NOT_THERE = later("The file is no longer there. Please send it again.")
 NOTHING_NEW = later("Nothing in it is new to me.")
@@ -154,8 +156,9 @@ class ImportPart:
 
     def _listing(self, chat_id: str) -> CommandReply:
         found = self._imports(chat_id)[:LISTED]
+        usage = [tr(USAGE), "", tr(FORMATS), *(f"- {what}" for what in self._formats)]
         if not found:
-            return CommandReply(tr(USAGE))
+            return CommandReply("\n".join(usage))
         zone = self._core.day.zone_of(chat_id)
         lines = [
             f"{one['import']}: {one['source']}, {one['turns']}, {', '.join(one['files'])} ({date_text(one['at'], zone)}){state_of(one, zone)}"
@@ -166,7 +169,12 @@ class ImportPart:
             for one in found
             if one.get("waiting", True)
         ]
-        return CommandReply("\n".join([*lines, "", tr(USAGE)]), buttons=keyboard(*rows))
+        return CommandReply("\n".join([*lines, "", *usage]), buttons=keyboard(*rows))
+
+    @cached_property
+    def _formats(self) -> list[str]:
+        """What the readers of `nightly/imports/readers/` read."""
+        return [one["what"] for one in read_json(self._settings, "backfill", "--json", ours=True)]
 
     def _imports(self, chat_id: str) -> list[dict[str, Any]]:
         """Those of this chat that are not undone, the newest first."""

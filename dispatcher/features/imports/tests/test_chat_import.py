@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from nightly.imports.formats import formats
 from tests.nightly.imports.exports.builders import NOON, gpt_conversation, gpt_node
 from tests.support.day.hcli_bot import SAY, Bot, script
 from tests.support.machine import wait_for
@@ -55,7 +56,9 @@ def test_what_cannot_be_imported_is_said(light: World, bot: Bot) -> None:
     running = light.start_dispatcher(ALLOWED_CHATS=f"{CHAT}", CLAUDE_BIN=script(light, f"{SAY} fine"))
     assert "is not recognised by its content" in sent(light, bot, "/import", b"words")["output"]
     assert "If I need to know more" in sent(light, bot, "/import all of it", b"words")["output"]
-    assert "Send a file" in bot.ask("/import", CHAT)
+    usage = bot.ask("/import", CHAT)
+    assert "Send a file" in usage
+    assert all(f"- {one.what}" in usage for one in formats().values()), "what the readers say of themselves"
     assert "Only an owner may import" in sent(light, bot, "/import", EXPORT, 77)["output"]
     ((yes, no),) = sent(light, bot, "/import as: Ann", EXPORT)["buttons"]
     assert bot.ask(no["command"], CHAT) == "I have removed the file."
