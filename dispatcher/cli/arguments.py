@@ -34,9 +34,12 @@ When = Annotated[
     str | None,
     typer.Option(help="A day or a time: ISO 8601, in CHAT_TIMEZONE; or POSIX seconds."),
 ]
-#: What a bot may call a chat: a number, `discord:815`, or `console`.
-_IDENTIFIER = re.compile(r"-?\d+|[a-z]+:.+|console")
+#: The chat of the terminal; no bot of people has one of this name.
+TERMINAL = "console"
+#: What a bot may call a chat: a number, `discord:815`, or the terminal's.
+_IDENTIFIER = re.compile(rf"-?\d+|[a-z]+:.+|{TERMINAL}")
 
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Batch = Annotated[Path | None, typer.Option(help="Answer the questions of this JSONL file instead.")]
 
 
@@ -67,6 +70,39 @@ def given_chat(settings: Settings, value: str, *, new: bool = False, rare: bool 
     if found != chat:
         typer.echo(f"{chat} is chat {found}.", err=True)
     return found
+
+
+def new_chat(settings: Settings, chat: str) -> str:
+    """The sentence that a chat is new, with those that there are; "" if it is not, if there are no others, or while that cannot be read."""
+    from redis import RedisError
+
+    from dispatcher.memory.day.chats import all_chats, is_known, those_known
+    from dispatcher.memory.day.open_memory import open_memory
+    from dispatcher.queue.admission import chats_let_in
+    from shared.wire import keys
+
+    answered = {str(one) for one in settings.allowed}
+    if chat in {*answered, TERMINAL}:
+        return ""
+    try:
+        with closing(connect(settings)) as client:
+            if client.exists(keys.history(chat), keys.unconsolidated(chat)):
+                return ""
+            answered |= {str(one) for one in chats_let_in(client, settings)}
+        with open_memory(settings) as memory:
+            others = bool(all_chats(memory)[0])
+            if chat in answered or not (others or answered) or is_known(memory, chat):
+                return ""
+            names = those_known(memory) if others else f"The bot answers {', '.join(sorted(answered))}."
+    except (RedisError, HmemError, OSError):
+        return ""
+    return f"Chat {chat} is new: nothing is stored of it, and no bot answers it. {names}"
+
+
+def say_if_new(settings: Settings, chat: str) -> None:
+    """A mistyped number is a chat of its own."""
+    if is_new := new_chat(settings, chat):
+        say_notes([is_new])
 
 
 def only_chat_for(settings: Settings, given: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ import orjson
 import typer
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from dispatcher.cli.arguments import Chat, Json, connect, start_for
+from dispatcher.cli.arguments import Chat, Json, Yes, confirm, connect, new_chat, say_if_new, start_for
 from dispatcher.cli.hooks import memory_commands
 from dispatcher.memory.day.requests import owner_task
 from dispatcher.memory.store.whose import without_speaker
@@ -71,6 +71,7 @@ def add(
     deadline: Annotated[str, typer.Option(help='Of a goal, in natural language: "next Friday".')] = "",
     importance: Annotated[int, typer.Option(min=1, max=5, help="More important memories are shown first.")] = 3,
     priority: Annotated[int, typer.Option(min=0, max=9, help="Of a goal: 0 is normal, higher is more urgent.")] = 0,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Store a fact, a goal or a preference. If an existing one says the same, its importance is raised instead."""
@@ -86,6 +87,8 @@ def add(
         from dispatcher.memory.dates.user_dates import goal_deadline
 
         more["deadline"] = goal_deadline(kind.value, deadline, now, settings.timezone)
+    if not yes and (is_new := new_chat(settings, chat_id)):
+        confirm(f"{is_new} Store it for this new chat?", yes=False)
     with opened_day(settings, vectors=True) as day:
         known = day.memories.count(chat_id)
         outcome = day.acting.add(owner_task(chat_id), text.strip(), now, kind=kind.value, **more)
@@ -147,6 +150,7 @@ def import_(
     """
     settings, chat_id = start_for(chat, new=True)
     found, refused = _facts(file, settings)
+    say_if_new(settings, chat_id)
     new = 0
     with opened_day(settings, vectors=True) as day:
         facts = _not_forgotten(day, chat_id, found)

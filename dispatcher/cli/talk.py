@@ -7,20 +7,17 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.cli.arguments import Chat, Json, start_for
+from dispatcher.cli.arguments import TERMINAL, Chat, Json, say_if_new, start_for
 from shared.errors import AnswerFailed, InvalidInput
 from shared.system.command import ChatCommand, application, print_json
 from shared.wire.values import visible
 
 app = application()
 
-#: The chat of the terminal; no bot of people has one of this name.
-CHAT = "console"
-
 
 @app.command(cls=ChatCommand)
 def talk(
-    chat: Chat = CHAT,
+    chat: Chat = TERMINAL,
     say: Annotated[str | None, typer.Option(help="Send this one message, print the answer, and end.")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for an answer.")] = 600.0,
     json: Json = False,
@@ -32,6 +29,7 @@ def talk(
     from dispatcher.bots.console.talk import ConsoleBot
 
     settings, chat_id = start_for(chat, new=True)
+    say_if_new(settings, chat_id)
     typed = say is None and sys.stdin.isatty()
     conversation = ConsoleBot(settings, chat_id, look=sys.stdout.isatty() and sys.stdin.isatty() and not json)
     while typed:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.cli.arguments import Chat, Json, agreed, connect, given_chat, start_for
+from dispatcher.cli.arguments import Chat, Json, Yes, agreed, connect, given_chat, start_for
 from shared.config.settings import Settings
 from shared.errors import ForgetIncomplete, InvalidInput, SettingsError
 from shared.system.command import ChatCommand, application, print_json, start
@@ -89,7 +89,7 @@ def forget(
             help="A directory with a copy of the archive: the receipt is complete once that copy has lost the words, too; repeatable."
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     later: Annotated[bool, typer.Option("--later", help="Leave the archive to the next night.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Finish what is unfinished.")] = False,
     accept: Annotated[

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from dispatcher.cli.arguments import Json, connect, given_chat
+from dispatcher.cli.arguments import Json, Yes, connect, given_chat
 from shared.errors import ArchiveDamaged, InvalidInput
 from shared.system.command import application, print_json, start
 from shared.text.format import one_line, shorten, zoned_text
@@ -58,7 +58,7 @@ def import_(
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="Show the imports.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would come in, and end.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Bring conversations from another program into memory: recognises the files, shows what would come in, asks, imports. --undo takes it back."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.cli.arguments import Json, confirm
+from dispatcher.cli.arguments import Json, Yes, confirm
 from dispatcher.releases import manage
 from shared.errors import InvalidInput, ReleaseRefused
 from shared.system.command import application, print_json, start
@@ -74,7 +74,7 @@ def verify(
 def rollback(
     run: Run = None,
     unpin: Annotated[bool, typer.Option("--unpin", help="End a rollback: the next night switches again.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Go back to the release before the current one, or to RUN, and stay there until `hmem release rollback --unpin`."""

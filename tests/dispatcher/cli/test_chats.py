@@ -58,6 +58,24 @@ def test_a_first_name_is_enough_but_not_to_forget_or_export(talked: World) -> No
     assert "ada is chat 14" not in answer(talked, "export", "ada")[1]
 
 
+def test_a_mistyped_number_gets_no_memories_unasked_and_is_said_to_be_new(talked: World) -> None:
+    code, told = answer(talked, "memory", "add", "9913", "likes tea")
+    assert (code, told.partition(": ")[0], "4471 (Noor)" in told) == (24, "Chat 9913 is new", True)
+    assert told.endswith("Store it for this new chat? Nothing was changed. Run it again with --yes.\n")
+    (talked.root / "facts.jsonl").write_text('"likes tea"\n')
+    imported = talked.command("hmem", "memory", "import", "9915", str(talked.root / "facts.jsonl"))
+    assert "note: Chat 9915 is new: " in imported.stderr
+    late = talked.command("hmem", "talk", "9913", "--say", "hello", "--timeout", "0.1", check=False).stderr
+    assert late.startswith("note: Chat 9913 is new: nothing is stored of it, and no bot answers it. The chats are ")
+    for chat in ("4471", "9914", "console"):
+        told = talked.command(
+            "hmem", "talk", chat, "--say", "hello", "--timeout", "0.1", check=False, ALLOWED_CHATS="9914"
+        )
+        assert "is new" not in told.stderr
+    assert answer(talked, "memory", "add", "9913", "likes tea", "--yes")[0] == 0
+    assert answer(talked, "memory", "add", "9913", "likes coffee")[0] == 0, "it is known now"
+
+
 def test_the_chats_are_listed_with_names_and_counts(talked: World) -> None:
     lines = answer(talked, "chats")[1].splitlines()
     assert [line.split()[0] for line in lines] == ["13", "12", "-100", "4471"]
