@@ -1,9 +1,9 @@
 """The seams: what a feature may add to this program, each as one hook; run by pluggy.
 
 A feature is a folder of `dispatcher/features/` with a module `feature`, whose functions marked with `@hook` implement the specifications of the
-same names, which are in the modules of SPECIFICATIONS. So is an embedder in `shared/embedding/`, and a vector index in `shared/vectors/`. Whatever is
-in the folders is loaded, and nothing else names it: without its folder, a feature is not there. Hooks return what they
-contribute; the core does the writing. Two more modules of a feature are found by their names:
+same names, which are in the modules of SPECIFICATIONS. So is an embedder in `shared/embedding/`, a vector index in `shared/vectors/`, and a front end
+in `dispatcher/bots/`. Whatever is in the folders is loaded, and nothing else names it: without its folder, a feature is not there. Hooks return
+what they contribute; the core does the writing. Two more modules of a feature are found by their names:
 
 - `settings` has a subclass of `FeatureSettings`, whose fields are settings like all others (`Touched`: the page shows it first);
   `Settings.of(…)` has their values; and perhaps OWNER_SECRETS, the ones that only the owner's commands may read;
@@ -26,6 +26,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanag
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, ParamSpec, TypeVar
 
@@ -39,7 +40,7 @@ PROJECT = "hmem"
 hook = pluggy.HookimplMarker(PROJECT)
 _specification = pluggy.HookspecMarker(PROJECT)
 #: Packages whose folders are features, and modules with further specifications.
-FEATURES = ("dispatcher.features", "shared.embedding", "shared.vectors")
+FEATURES = ("dispatcher.features", "dispatcher.bots", "shared.embedding", "shared.vectors")
 SPECIFICATIONS = (
     "dispatcher.cli.hooks", "dispatcher.queue.chat_commands", "dispatcher.queue.admission", "dispatcher.answering.hooks",
     "dispatcher.bots.hooks", "dispatcher.chat_data.hooks", "dispatcher.health.hooks", "dispatcher.installation.hooks",
@@ -128,8 +129,7 @@ class Hooks:
 @cache
 def features() -> Hooks:
     """The features that are there, loaded at the first call."""
-    names = [(package, name) for package in FEATURES for name in feature_names(package)]
-    return Hooks((name, import_module(f"{package}.{name}.feature")) for package, name in names)
+    return Hooks((module.__name__.split(".")[-2], module) for module in feature_modules("feature"))
 
 
 def feature_names(package: str = FEATURES[0]) -> list[str]:
@@ -142,8 +142,15 @@ def feature_names(package: str = FEATURES[0]) -> list[str]:
 @cache
 def feature_modules(name: str) -> tuple[ModuleType, ...]:
     """The modules of this name of the features that have one."""
-    names = [f"{package}.{one}.{name}" for package in FEATURES for one in feature_names(package)]
-    return tuple(import_module(one) for one in names if find_spec(one))
+    names = [(package, one) for package in FEATURES for one in feature_names(package)]
+    there = [f"{package}.{one}.{name}" for package, one in names if _has(package, f"{one}/{name}.py")]
+    return tuple(map(import_module, there))
+
+
+def _has(package: str, path: str) -> bool:
+    """Asked of the files: `find_spec` would import the folder, and that of the Telegram bot imports aiogram."""
+    place = find_spec(package)
+    return any((Path(one) / path).exists() for one in (place and place.submodule_search_locations) or ())
 
 
 @contextmanager

@@ -16,29 +16,29 @@ if TYPE_CHECKING:
 
 
 @specification(fails="closed")
-async def admits(chat: int, redis: AsyncRedis, secret: str) -> bool | None:
+async def admits(chat: str, redis: AsyncRedis, secret: str) -> bool | None:
     """Whether a chat that ALLOWED_CHATS does not list is answered all the same; `secret` has signed what says so (shared/turns/signed.py).
     RedisError while Redis does not answer: it is asked again."""
 
 
 @specification(fails="closed")
-def admitted_chats(redis: Redis, secret: str) -> Collection[int] | None:
+def admitted_chats(redis: Redis, secret: str) -> Collection[str] | None:
     """All of these chats, for `hmem doctor` and `hmem status`."""
 
 
 class AllowedChats:
     """One per bot. RedisError while Redis does not answer."""
 
-    def __init__(self, chats: frozenset[int], redis: AsyncRedis, secret: str) -> None:
+    def __init__(self, chats: frozenset[str], redis: AsyncRedis, secret: str) -> None:
         self._chats, self._redis, self._secret = chats, redis, secret
-        self.moved = dict[int, int]()  # group → the supergroup that it has become: either may be listed
 
-    async def has(self, chat: int) -> bool:
-        return not self._chats.isdisjoint((chat, self.moved.get(chat, chat))) or any(
+    async def has(self, chat: str, also: str = "") -> bool:
+        """`also`: another id under which the chat may be listed."""
+        return not self._chats.isdisjoint((chat, also)) or any(
             await features().ask_async(admits, chat=chat, redis=self._redis, secret=self._secret)
         )
 
 
-def chats_let_in(redis: Redis, settings: Settings) -> set[int]:
+def chats_let_in(redis: Redis, settings: Settings) -> set[str]:
     """Those that are answered beside the ones of ALLOWED_CHATS."""
     return {chat for found in features().ask(admitted_chats, redis=redis, secret=secret_in(settings)) for chat in found}

@@ -62,7 +62,7 @@ class ToolAccess:
     """What Claude may use in a chat."""
 
     def __init__(self, settings: Settings, redis: AsyncRedis) -> None:
-        self._settings, self._redis, self._allowed = settings, redis, {str(chat) for chat in settings.allowed}
+        self._settings, self._redis, self._allowed = settings, redis, settings.allowed
 
     async def tools_of(self, chat_id: str) -> ChatTools:
         """Of a limited chat only what CHAT_TOOLS names for it: its people are neither to run the owner's tools, nor to allow them to themselves."""

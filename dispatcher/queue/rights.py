@@ -30,7 +30,7 @@ class Rights:
 
     def __init__(self, settings: Settings) -> None:
         self._owners = settings.owner_ids
-        self._private_chats = {str(chat) for chat in settings.allowed if not is_group(str(chat))}
+        self._private_chats = {chat for chat in settings.allowed if not is_group(chat)}
 
     def unlimited(self, in_group: bool, user: str | None) -> bool:
         """Whether this person may do anything that concerns this chat."""

@@ -264,9 +264,9 @@ class Settings(NightSettings):
         return self.embed_model or (known.model if known else EmbedderKind.model)
 
     @property
-    def allowed(self) -> frozenset[int]:
+    def allowed(self) -> frozenset[str]:
         """Chats that the bot answers."""
-        return frozenset(int(one) for one in self.allowed_chats.split(",") if one.strip())
+        return frozenset(str(int(one)) for one in self.allowed_chats.split(",") if one.strip())
 
     @property
     def owner_ids(self) -> frozenset[str]:

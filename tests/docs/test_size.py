@@ -36,7 +36,7 @@ BUDGETS = {
     "nightly/steps": 1030,
     "nightly/writing": 475,
     "scripts": 2445,
-    "shared": 165,
+    "shared": 170,
     "shared/config": 1000,
     "shared/delivery": 720,
     "shared/embedding": 1010,
@@ -48,7 +48,7 @@ BUDGETS = {
     "shared/turns": 1190,
     "shared/vectors": 1715,
     "shared/wire": 710,
-    "tests": 43800,
+    "tests": 43845,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 76, 41, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_185
+    assert product <= 48_190
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

@@ -130,7 +130,7 @@ class Arrivals:
     """One per bot. `arrived` is called when there is something new to deliver."""
 
     def __init__(self, core: BotCore, arrived: Callable[[], None]) -> None:
-        self._allowed, self._most = core.allowed, core.settings.media_bytes
+        self._allows, self._most = core.allows, core.settings.media_bytes
         self._telegram, self._state, self._store, self._arrived = core.telegram, core.state, core.media, arrived
         self._wake, self.begun = asyncio.Event(), asyncio.Event()
         self._chats, self._secret = dict[str, asyncio.Task[None]](), core.secret
@@ -233,7 +233,7 @@ class Arrivals:
         if sentence:
             notice = replace(record, at=time.time(), text=sentence)
             await until_redis_answers(lambda: updates.say(f"{task_id}-media", notice))
-        if await until_redis_answers(lambda: self._allowed.has(int(one.chat))):
+        if await until_redis_answers(lambda: self._allows(int(one.chat))):
             whole = with_text(one.task, one.text) if one.parts else one.task
             task, marks = dumps(whole | ({"media": media} if media else {})), one.marks
             mark = marks.pop(one.label, Mark(task_id, digest(one.text)))

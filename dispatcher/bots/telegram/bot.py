@@ -35,6 +35,7 @@ from shared.hooks import Hooks, features
 from shared.system.formats import refuse_newer_redis
 from shared.system.processes import died_here, process_name
 from shared.text.translations import ENGLISH, LANGUAGES, speaking, tr
+from shared.turns.message_origin import is_group
 from shared.wire import keys
 from shared.wire.client import BOT, open_async_redis
 from shared.wire.ids import MAIN_BOT
@@ -101,7 +102,7 @@ class Bot:
     async def run(self, stop: asyncio.Event) -> None:
         if not self._settings.allowed:
             log.warning("ALLOWED_CHATS is empty; write to the bot to learn a chat's id")
-        elif min(self._settings.allowed) < 0 and not self._settings.owner_ids:
+        elif any(map(is_group, self._settings.allowed)) and not self._settings.owner_ids:
             log.warning(
                 "OWNERS is empty, so no one has an owner's rights in groups; the bot shows people their number when it refuses them"
             )

@@ -106,20 +106,25 @@ class BotCore:
         self.state = BotState(redis, secret)
         self.state.deliveries.unbelieved = self.tell_unbelieved
         self.secret, self.presses = secret, Presses(secret)
-        self.allowed, self.rights = AllowedChats(settings.allowed, redis, secret), Rights(settings)
+        self._allowed, self.rights = AllowedChats(settings.allowed, redis, secret), Rights(settings)
+        self.moved = dict[int, int]()  # group → the supergroup that it has become: either may be listed
         self.media = MediaStore(redis)
         self.me: User  # as Telegram knows the bot: set before anything is done
+
+    async def allows(self, chat: int) -> bool:
+        """Whether the bot answers this chat. RedisError while Redis does not answer."""
+        return await self._allowed.has(str(chat), str(self.moved.get(chat, chat)))
 
     async def load_moves(self) -> None:
         """Groups that have become supergroups: they are asked for by their first number, which is in ALLOWED_CHATS and under which all of them is
         stored, and requests to them go to the new one."""
-        self.allowed.moved = self.telegram.session.moved = await self.state.chats.moved()
+        self.moved = self.telegram.session.moved = await self.state.chats.moved()
 
     async def move(self, chat: int, to: int) -> None:
         """The group has become a supergroup. Everything may be repeated."""
-        if chat in self.allowed.moved or not (await self.allowed.has(chat) or await self.allowed.has(to)):
+        if chat in self.moved or not (await self.allows(chat) or await self.allows(to)):
             return
-        if await self.allowed.has(to) or await self.state.chats.has_own(
+        if await self.allows(to) or await self.state.chats.has_own(
             str(to)
         ):  # it moved long ago, unseen, and would lose that
             log.error(
@@ -143,7 +148,7 @@ class BotCore:
     async def tell_unbelieved(self, raw: bytes) -> None:
         """Of a record that nobody of us has signed, before it is removed: nothing is read but its chat, which is told once a day if it is listed."""
         chat = str(record_of(raw).get("chat"))
-        if chat in map(str, self.settings.allowed):
+        if chat in self.settings.allowed:
             with speaking(await self.state.chats.language(chat)):
                 said = Waiting(chat, time.time(), text=tr(KEY_CHANGED))
             mark = keys.bot_seen(f"unbelieved-{chat}")
@@ -151,7 +156,7 @@ class BotCore:
 
     def as_stored(self, update: Any) -> Any:
         """An update of Telegram's with the first numbers of these groups."""
-        first = {to: chat for chat, to in self.allowed.moved.items()}
+        first = {to: chat for chat, to in self.moved.items()}
 
         def read(value: Any) -> Any:
             if isinstance(value, list):

@@ -101,7 +101,7 @@ class Job:
 
 class Delivery:
     def __init__(self, core: BotCore) -> None:
-        self._telegram, self._state, self._allowed = core.telegram, core.state, core.allowed
+        self._core, self._telegram, self._state = core, core.telegram, core.state
         self._zone, self._redis = core.settings.timezone, core.redis
         self._keyboards, self._files = Keyboards(core), core.media
         self._secret, self._move = core.secret, core.move
@@ -205,14 +205,14 @@ class Delivery:
     async def _do(self, job: Job) -> None:
         chat = job.record.target
         try:
-            if job.record.text is None and not await until_redis_answers(lambda: self._allowed.has(chat)):
+            if job.record.text is None and not await until_redis_answers(lambda: self._core.allows(chat)):
                 raise NotDelivered("its chat is not allowed any more")
             with speaking(job.record.language):
                 await self._deliver(job)
         except TelegramMigrateToChat as moved:
             to = moved.migrate_to_chat_id
             await until_redis_answers(lambda: self._move(chat, to))  # the next look continues there
-            if chat not in self._allowed.moved:
+            if chat not in self._core.moved:
                 await self._end(job)
         except (NotDelivered, TelegramForbiddenError, TelegramBadRequest) as error:
             log.warning("a delivery was abandoned", task=job.name, chat=job.record.chat, error=str(error))
@@ -368,7 +368,7 @@ class Delivery:
         except (RecordRefused, ValueError) as error:
             log.error("a message of the outbox cannot be believed and is removed", error=str(error))
             return None
-        if not await self._allowed.has(chat) or not isinstance(text, str) or not text.strip():
+        if not await self._core.allows(chat) or not isinstance(text, str) or not text.strip():
             log.error("a message of the outbox is removed: its chat is not allowed, or it is empty", chat=chat)
             return None
         digest = message.get("digest") is True or None

@@ -177,7 +177,7 @@ class Routes(Dispatcher):
         """A message, or an edited one."""
         message = cast(Message, event)
         task_id, edited = data["task_id"], data["event_update"].edited_message is not None
-        if not await self._core.allowed.has(message.chat.id):
+        if not await self._core.allows(message.chat.id):
             if edited or message.forward_origin is not None or not await self._taken_by_feature(message, task_id):
                 await self._refuse_stranger(message, edited=edited)
             return
@@ -201,7 +201,7 @@ class Routes(Dispatcher):
     async def _pressed(self, task_id: str, press: CallbackQuery) -> IncomingMessage | str:
         """The command of a press, or what is shown instead of its answer."""
         message, person = press.message, str(press.from_user.id)
-        if message is None or not await self._core.allowed.has(message.chat.id):
+        if message is None or not await self._core.allows(message.chat.id):
             return tr(NOT_YOURS)
         if told := await self._hooks.ask_async(pressed, press=press, chat=message.chat.id):
             return told[0]

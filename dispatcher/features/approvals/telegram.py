@@ -139,7 +139,7 @@ class ApprovalMessages:
             await self._show(name, question, chat, record)
 
     async def _show(self, name: str, question: ToolQuestion, chat: int, record: Waiting | None) -> None:
-        if not await self._core.allowed.has(chat):
+        if not await self._core.allows(chat):
             log.error("a question about a tool is removed: its chat is not allowed", chat=question.chat_id)
             await self._drop(name)
             return

@@ -91,7 +91,7 @@ def check_report_chat(setup: Setup) -> Finding:
     chat = setup.settings.of(DigestSettings).report_chat
     if not chat:
         return ok("REPORT_CHAT is not set: alarms are lines of the dispatcher's log.")
-    if setup.settings.telegram_bot_token is None or int(chat) in setup.settings.allowed | chats_let_in(
+    if setup.settings.telegram_bot_token is None or chat in setup.settings.allowed | chats_let_in(
         setup.redis, setup.settings
     ):
         return ok(f"Alarms and the morning report go to chat {chat}.")

@@ -84,12 +84,11 @@ class GuestCommands:
         """The reply to `/invite here` of an owner in a group; None for anybody else, and for any other text."""
         if incoming.text.strip().lower() != "here" or not self._rights.unlimited(True, incoming.own_id):
             return None
-        if incoming.chat in self._core.settings.allowed or await is_guest(
-            incoming.chat, self._core.redis, self._core.secret
-        ):
+        chat = str(incoming.chat)
+        if chat in self._core.settings.allowed or await is_guest(chat, self._core.redis, self._core.secret):
             return tr(HERE_ALREADY)
         name = incoming.chat_title or tr("a group")
-        await self._invitations.set(Guest(str(incoming.chat), name, time.time(), incoming.own_id or ""))
+        await self._invitations.set(Guest(chat, name, time.time(), incoming.own_id or ""))
         log.info("an owner has allowed a group", chat=incoming.chat)
         return tr(HERE)
 

@@ -33,14 +33,14 @@ def redis_entries(scope: Scope, reader: RedisReader) -> Iterable[RedisEntry]:
 
 
 @hook
-async def admits(chat: int, redis: AsyncRedis, secret: str) -> bool:
+async def admits(chat: str, redis: AsyncRedis, secret: str) -> bool:
     from dispatcher.features.guests.records import is_guest
 
     return await is_guest(chat, redis, secret)
 
 
 @hook
-def admitted_chats(redis: Redis, secret: str) -> Collection[int]:
+def admitted_chats(redis: Redis, secret: str) -> Collection[str]:
     from dispatcher.features.guests.records import guest_chats
 
     return guest_chats(redis, secret)

@@ -55,14 +55,14 @@ def guests_of(raw: Mapping[bytes, bytes], secret: str) -> list[Guest]:
     return sorted((one for one in found if one and one.removed is None), key=lambda one: (-one.since, one.chat))
 
 
-async def is_guest(chat: int, redis: Redis, secret: str) -> bool:
+async def is_guest(chat: str, redis: Redis, secret: str) -> bool:
     """Whether this chat is allowed now. RedisError while Redis does not answer."""
     try:
-        raw = await cast(Awaitable[bytes | None], redis.hget(GUESTS, str(chat)))
+        raw = await cast(Awaitable[bytes | None], redis.hget(GUESTS, chat))
     except ResponseError as error:  # a key of another type
         _warn("guests cannot be read, so only ALLOWED_CHATS counts", error=str(error))
         return False
-    guest = Guest.parse(str(chat).encode(), raw, secret) if raw else None
+    guest = Guest.parse(chat.encode(), raw, secret) if raw else None
     if raw and guest is None:
         _warn("a guest is refused: the record is not signed with our RESULT_HMAC_KEY", chat=chat)
     return guest is not None and guest.removed is None
@@ -74,10 +74,10 @@ def _warn(event: str, **more: object) -> None:
     structlog.get_logger().warning(event, todo="hmem doctor", **more)
 
 
-def guest_chats(client: Any, secret: str) -> set[int]:
+def guest_chats(client: Any, secret: str) -> set[str]:
     """The chats that are allowed now, for a synchronous client."""
     try:
-        return {int(one.chat) for one in guests_of(client.hgetall(GUESTS), secret)}
+        return {one.chat for one in guests_of(client.hgetall(GUESTS), secret)}
     except ResponseError:  # a key of another type
         return set()
 

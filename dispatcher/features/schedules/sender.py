@@ -59,7 +59,7 @@ class ScheduleSender:
     def __init__(self, day: DayMemory, client: Redis, limit: int, now: Callable[[], float] = time.time) -> None:
         """`limit`: SCHEDULE_LIMIT."""
         self._day, self._now, self._client, self._limit = day, now, client, limit
-        self._allowed, self._secret = {str(chat) for chat in day.settings.allowed}, secret_in(day.settings)
+        self._allowed, self._secret = day.settings.allowed, secret_in(day.settings)
         self._remind = client.register_script(script_text("queue/remind"))
         self._ask: Any = client.register_script(script_text("features/schedules/ask_scheduled"))
 

@@ -99,7 +99,7 @@ def check_owners(setup: Setup) -> Finding:
     settings = setup.settings
     if settings.owner_ids:
         return ok(f"OWNERS gives {len(settings.owner_ids)} people an owner's rights in groups.")
-    if any(is_group(str(chat)) for chat in settings.allowed | chats_let_in(setup.redis, setup.settings)):
+    if any(map(is_group, settings.allowed | chats_let_in(setup.redis, setup.settings))):
         return warning(
             "A group is allowed but OWNERS is empty, so no one may forget, change the model, use /new or cancel for others there.",
             "Add the owners' user ids to OWNERS, for bot and dispatcher. The bot shows people their number when it refuses them.",

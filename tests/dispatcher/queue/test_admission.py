@@ -33,8 +33,8 @@ class Broken:
 
 class Hospitable:
     @hook
-    async def admits(self, chat: int) -> bool:
-        return chat == 7
+    async def admits(self, chat: str) -> bool:
+        return chat == "discord:7"
 
 
 def run(url: str, call: Callable[[AsyncRedis], Awaitable[T]]) -> T:
@@ -45,20 +45,20 @@ def run(url: str, call: Callable[[AsyncRedis], Awaitable[T]]) -> T:
     return asyncio.run(called())
 
 
-def has(url: str, chat: int) -> bool:
-    return run(url, lambda client: admission.AllowedChats(frozenset({9912}), client, "").has(chat))
+def has(url: str, chat: str) -> bool:
+    return run(url, lambda client: admission.AllowedChats(frozenset({"9912"}), client, "").has(chat))
 
 
 def test_a_stranger_is_let_in_by_a_feature_alone_and_by_none_that_raises(
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for plugins, answered in (([], [9912]), ([("a", Hospitable())], [9912, 7])):
+    for plugins, answered in (([], ["9912"]), ([("a", Hospitable())], ["9912", "discord:7"])):
         monkeypatch.setattr(admission, "features", lambda plugins=plugins: Hooks(plugins))
-        assert [chat for chat in (9912, 7, 8) if has(redis_url, chat)] == answered
+        assert [chat for chat in ("9912", "discord:7", "8") if has(redis_url, chat)] == answered
     monkeypatch.setattr(admission, "features", lambda: Hooks([("a", Hospitable()), ("b", Broken())]))
-    assert has(redis_url, 9912)
+    assert has(redis_url, "9912")
     with pytest.raises(ValueError, match="broken"):
-        has(redis_url, 7)
+        has(redis_url, "discord:7")
 
 
 def test_a_limited_chat_and_one_of_which_nothing_is_known_have_their_own_tools_alone(

@@ -180,6 +180,6 @@ def test_a_target_with_a_colon_before_its_first_slash_is_another_host(target: st
 @pytest.mark.parametrize("written", ["'9912,-1001'", "[9912, -1001]", "['9912', '-1001']"])
 def test_chats_may_be_written_as_text_or_list(config: Config, written: str) -> None:
     config(f"ALLOWED_CHATS = {written}")
-    assert load_settings().allowed == {9912, -1001}
+    assert load_settings().allowed == {"9912", "-1001"}
     config("ALLOWED_CHATS = ['a friend']")
     assert "'a friend' is not a chat id" in refusal()
