@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pkgutil
+import re
 import shlex
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher, get_close_matches
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -134,10 +136,24 @@ def _unknown(path: Path) -> InvalidInput:
     if alone and b"\0" in first and not first.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         what = "holds no text (a picture, a recording, a program?)"
         return InvalidInput(f"{path} {what}. Name the file that the other program has exported. Nothing was imported.")
-    known = "; ".join(f"{one.name}: {one.what}" for one in formats().values())
-    return InvalidInput(
-        f"{path} is not recognised by its content as any of these: {known}. Name one: hmem-night backfill FORMAT FILE."
+    known = (f"  {one.name:13} {one.what}" for one in formats().values())
+    near = ", ".join(_nearest(path.stem + (".json" if first.lstrip()[:1] in (b"{", b"[") else path.suffix)))
+    # Chat and page show the last line alone.
+    told = (
+        f"{path} is not recognised by its content as any format. By its name it may be one of {near}; name it to learn what is missing: "
+        f"hmem-night backfill FORMAT {shlex.quote(str(path))}"
     )
+    return InvalidInput("\n".join(["The formats are:", *known, told]))
+
+
+def _nearest(name: str) -> list[str]:
+    """The three formats whose description has the words that are most like the name of this file."""
+
+    def likeness(one: ImportFormat) -> float:
+        words = re.findall(r"[\w.]+", f"{one.name} {one.what}".lower())
+        return max(SequenceMatcher(None, name.lower(), word).ratio() for word in words)
+
+    return [one.name for one in sorted(formats().values(), key=likeness, reverse=True)[:3]]
 
 
 def other_format(form: str, files: Sequence[Path]) -> str:
@@ -153,7 +169,8 @@ def other_format(form: str, files: Sequence[Path]) -> str:
 def format_named(name: str) -> ImportFormat:
     """InvalidInput for an unknown one."""
     if name not in formats():
+        alike = get_close_matches(name, formats())
         raise InvalidInput(
-            f"There is no format and no file {name}. Formats are {', '.join(formats())}, and archive for a rebuild."
+            f"There is no format and no file {name}. {f'Did you mean {alike[0]}? ' if alike else ''}hmem-night backfill lists the formats."
         )
     return formats()[name]

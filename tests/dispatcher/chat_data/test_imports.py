@@ -19,6 +19,7 @@ from dispatcher.queue.consolidation import Consolidator
 from dispatcher.releases import night_command
 from dispatcher.releases.night_command import NightCommandFailed
 from nightly.imports.batches import Batch
+from nightly.imports.formats import formats
 from shared.config.settings import Settings
 from shared.errors import ForgetIncomplete, InvalidInput
 from shared.turns.events import Event
@@ -217,13 +218,27 @@ def test_what_another_program_remembered_becomes_memories_and_goes_with_its_impo
         (b"", "is empty."),
         (b"\x89PNG\r\n\x1a\n\0\0", "holds no text (a picture, a recording, a program?)."),
         (zipped({"conversations.json": "[" + " " * 9_000})[:100], "is refused: "),
-        (b"only words", "is not recognised by its content as any of these: "),
+        (b"only words", "is not recognised by its content as any format. By its name it may be one of "),
     ],
 )
 def test_what_is_no_export_is_refused_with_the_reason(light: World, content: bytes, why: str) -> None:
     done = light.command("hmem", "import", str(written(light.root / "file", content)), "--yes", check=False)
     assert f"{light.root / 'file'} {why}" in done.stderr
     assert done.returncode == InvalidInput.exit_code
+
+
+def test_of_a_file_of_no_format_all_are_listed_one_a_line_and_the_likeliest_are_named(light: World) -> None:
+    for name, content, likely in (
+        ("result (1).json", b"{}", "telegram"),
+        ("conversations", b" [1]", "chatgpt"),
+        ("notes.md", b"x", "basic-memory"),
+    ):
+        path = written(light.root / name, content)
+        told = light.command("hmem", "import", str(path), "--yes", check=False).stderr.splitlines()
+        assert [line.split()[0] for line in told[1:-1]] == list(formats())
+        assert f"By its name it may be one of {likely}, " in told[-1], "chat and page show the last line alone"
+    mistyped = light.command("hmem-night", "backfill", "telegramm", str(path), check=False).stderr
+    assert "There is no format and no file telegramm. Did you mean telegram? " in mistyped
 
 
 @pytest.mark.parametrize(
