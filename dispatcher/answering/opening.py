@@ -12,7 +12,7 @@ from dispatcher.answering.commands.forget import ForgetCommands
 from dispatcher.answering.commands.memory import MemoryCommands
 from dispatcher.answering.commands.timezone import TimeZoneCommand
 from dispatcher.answering.conversation.answerer import ConversationAnswerer
-from dispatcher.answering.conversation.ask_claude import ClaudeCaller, MessageContexts
+from dispatcher.answering.conversation.ask_claude import ClaudeCaller, ContextLookup
 from dispatcher.answering.conversation.partial import PartialAnswers
 from dispatcher.answering.conversation.tag_actions import TagActions
 from dispatcher.answering.hooks import Core, chat_commands, dispatcher, dispatcher_stopped
@@ -38,7 +38,7 @@ class Parts:
     zones: ChatZones
     hooks: Hooks
     commands: CommandRegistry
-    contexts: MessageContexts
+    lookup: ContextLookup
     claude: ClaudeCaller
     conversation: ConversationAnswerer
 
@@ -67,12 +67,12 @@ def open_parts(settings: Settings, client: Redis, claude: ClaudeCli, day: DayMem
         "retry": RetryCommand(records, day),
         "timezone": TimeZoneCommand(zones, rights),
     }
-    contexts = MessageContexts(settings, day, served, cache_dropper, hooks)
+    lookup = ContextLookup(settings, day, served, cache_dropper, hooks)
     shown = PartialAnswers(settings, client, remembers=tags.enabled) if settings.stream else None
     caller = ClaudeCaller(
         settings, claude, hooks, shown, ToolAccess(settings, client).tools_of, remembers=tags.enabled, zone_of=zones.of
     )
     commands = CommandRegistry(EditedMessages(queue, records, day), handlers, *hooks.ask(chat_commands))
     replays = settings.session_mode == "replay"
-    conversation = ConversationAnswerer(queue, caller, contexts, tags, results, hooks, replays=replays)
-    return Parts(core, cache_dropper, zones, hooks, commands, contexts, caller, conversation)
+    conversation = ConversationAnswerer(queue, caller, lookup, tags, results, hooks, replays=replays)
+    return Parts(core, cache_dropper, zones, hooks, commands, lookup, caller, conversation)

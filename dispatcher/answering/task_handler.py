@@ -66,7 +66,7 @@ class TaskHandler:
     async def _answered(self, task: Task, started: float, run: Run) -> Finished:
         """RecordRefused if its id is another task's."""
         try:
-            turn = TurnInProgress(task, started, run, self.parts.contexts.tombstones(task), task)
+            turn = TurnInProgress(task, started, run, self.parts.lookup.tombstones(task), task)
             finished = await self._answer(turn)
         except RecordRefused:
             raise

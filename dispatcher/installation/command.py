@@ -23,7 +23,7 @@ def init_(
     user: Annotated[bool, typer.Option("--user", help="As root: install for root alone, in root's home.")] = False,
 ) -> None:
     """Set everything up and start it: Redis, settings, Claude, the bot, the services, a first night. Safe to rerun: it resumes, or does nothing."""
-    from dispatcher.installation.init.context import InitContext, Terminal, is_for_people
+    from dispatcher.installation.init.in_progress import InstallationInProgress, Terminal, is_for_people
     from dispatcher.installation.init.steps import install
     from dispatcher.installation.init.undo import undo as take_out
     from dispatcher.installation.layout import layout_here
@@ -34,7 +34,7 @@ def init_(
             f"hmem init asks questions, and there is no terminal to ask on. Run it on one, or add --yes{'' if undo else settings}."
         )
     layout = layout_here(own_user=user)
-    installation = InitContext(layout, Terminal(unattended=yes), {}, as_user=user)
+    installation = InstallationInProgress(layout, Terminal(unattended=yes), {}, as_user=user)
     try:
         raise typer.Exit((take_out if undo else install)(installation))
     except KeyboardInterrupt:

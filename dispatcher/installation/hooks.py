@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from shared.hooks import specification
 
 if TYPE_CHECKING:
-    from dispatcher.installation.init.context import InitContext
+    from dispatcher.installation.init.in_progress import InstallationInProgress
     from dispatcher.installation.layout import Service
     from shared.config.settings import Settings
 
 
 @specification(fails="closed")
-def init_questions(installation: InitContext) -> None:
+def init_questions(installation: InstallationInProgress) -> None:
     """What `hmem init` asks for the feature, after its own questions."""
 
 

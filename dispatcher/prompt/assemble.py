@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from dispatcher.memory.day.context import DayContext, PromptRequest
+from dispatcher.memory.day.read_for_prompt import DayContext, PromptRequest
 from dispatcher.prompt.budget import PromptInput, compose, hits_for, is_verbatim, without_sentences
 from dispatcher.prompt.context import MISSED, Context
 from shared.config.settings import Settings

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from dispatcher.memory.day.context import PromptRequest
+from dispatcher.memory.day.read_for_prompt import PromptRequest
 from dispatcher.prompt.assemble import prompt_input, recall
 from dispatcher.prompt.budget import compose, hits_for
 from dispatcher.prompt.preview import PATIENT_DEADLINE_MS, asker

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from redis import Redis, RedisError
 
-from dispatcher.memory.day.context import PromptRequest
+from dispatcher.memory.day.read_for_prompt import PromptRequest
 from dispatcher.memory.session_history import conversation_of
 from dispatcher.memory.tombstones import Forgotten
 from dispatcher.prompt.assemble import assemble

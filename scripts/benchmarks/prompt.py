@@ -150,7 +150,7 @@ class _Replay:
         self._last[row["chat_id"]] = self.now
 
     def _ask(self, row: Row, handler: TaskHandler) -> Row:
-        from dispatcher.memory.day.context import PromptRequest
+        from dispatcher.memory.day.read_for_prompt import PromptRequest
         from dispatcher.prompt.assemble import assemble
 
         self.now = row["at"]

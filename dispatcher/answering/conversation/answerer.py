@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import structlog
 
-from dispatcher.answering.conversation.ask_claude import ClaudeCaller, MessageContexts
+from dispatcher.answering.conversation.ask_claude import ClaudeCaller, ContextLookup
 from dispatcher.answering.conversation.tag_actions import TagActions
 from dispatcher.answering.hooks import answered, prepare
 from dispatcher.answering.results import ResultBuilder, said_at
@@ -43,14 +43,14 @@ class ConversationAnswerer:
         self,
         queue: TaskQueue,
         claude: ClaudeCaller,
-        contexts: MessageContexts,
+        lookup: ContextLookup,
         tag_actions: TagActions,
         results: ResultBuilder,
         hooks: Hooks,
         *,
         replays: bool,
     ) -> None:
-        self._queue, self._claude, self._contexts, self._tags = queue, claude, contexts, tag_actions
+        self._queue, self._claude, self._lookup, self._tags = queue, claude, lookup, tag_actions
         self._results, self._hooks, self._replays = results, hooks, replays
 
     async def answer(self, turn: TurnInProgress) -> Finished:
@@ -95,7 +95,7 @@ class ConversationAnswerer:
         """Ask Claude; a busy session is waited for, a lost one is replaced once by a new one."""
         begun = turn.begun
         session, resume = begun.session, begun.resume and not self._replays
-        turn.context = await self._contexts.of(
+        turn.context = await self._lookup.context_of(
             turn.asked, None if resume else begun.history, session if resume else None
         )
         used = str(uuid4()) if self._replays else session
@@ -117,7 +117,7 @@ class ConversationAnswerer:
         if resume and turn.answer.follows in (Follows.NEW_SESSION, Follows.SAME_SESSION):
             log.warning("the session cannot be resumed, trying a new one", reason=turn.answer.error)
             fresh = str(uuid4())
-            history = await keep_trying(lambda: self._queue.recent(turn.asked, self._contexts.tombstones(turn.task)))
-            turn.context = await self._contexts.of(turn.asked, history, None)
+            history = await keep_trying(lambda: self._queue.recent(turn.asked, self._lookup.tombstones(turn.task)))
+            turn.context = await self._lookup.context_of(turn.asked, history, None)
             turn.answer = await self._claude.ask(turn, fresh, resume=False)
             turn.session = fresh if turn.answer.error is None else session

@@ -22,8 +22,8 @@ from dispatcher.answering.turn import TurnInProgress
 from dispatcher.claude.client import ClaudeCli, ClaudeRequest
 from dispatcher.claude.reply import Answer, Follows
 from dispatcher.memory.cache_dropping import CacheDropper
-from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.day.read_for_prompt import PromptRequest
 from dispatcher.memory.typed import tags
 from dispatcher.prompt.assemble import assemble
 from dispatcher.prompt.context import Context
@@ -46,8 +46,8 @@ FRESH_SECONDS = 5.0
 LOOKUP_SLACK_SECONDS = 1.0
 
 
-class MessageContexts:
-    """What memory adds to each message: read within a deadline, and nothing where memory is missing, broken or slow. One per dispatcher."""
+class ContextLookup:
+    """Looks up what memory adds to a message: read within a deadline, and nothing where memory is missing, broken or slow. One per dispatcher."""
 
     def __init__(
         self, settings: Settings, day: DayMemory, served: ServedRelease, cache_dropper: CacheDropper, hooks: Hooks
@@ -63,7 +63,7 @@ class MessageContexts:
             log.error("the tombstones cannot be read", reason=str(error))
             return []
 
-    async def of(self, task: Task, history: list[Turn] | None, session: str | None) -> Context:
+    async def context_of(self, task: Task, history: list[Turn] | None, session: str | None) -> Context:
         """What to inject; nothing if memory is missing, broken or too slow. Without a session to resume, the history comes as text."""
         request = PromptRequest(task.chat_id, task.message, history, session, user_id=task.user_id, name=task.name)
         if self._settings.memory_tokens <= 0:  # nothing is looked up: no thread is needed

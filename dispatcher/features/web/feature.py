@@ -10,7 +10,7 @@ from shared.system.command import CommandEntry
 
 if TYPE_CHECKING:
     from dispatcher.health.findings import Check, Finding, Setup
-    from dispatcher.installation.init.context import InitContext
+    from dispatcher.installation.init.in_progress import InstallationInProgress
     from dispatcher.installation.layout import Service
     from shared.config.settings import Settings
 
@@ -37,7 +37,7 @@ def _check_page(setup: Setup) -> Finding:
 
 
 @hook
-def init_questions(installation: InitContext) -> None:
+def init_questions(installation: InstallationInProgress) -> None:
     from dispatcher.features.web.service import ask_for_service
 
     ask_for_service(installation)

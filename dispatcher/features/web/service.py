@@ -13,7 +13,7 @@ import typer
 from dispatcher.features.web.requests.guard import HEADERS
 from dispatcher.features.web.settings import DEFAULT_ADDRESS, WebSettings
 from dispatcher.health.findings import Finding, Setup, ok, warning
-from dispatcher.installation.init.context import InitContext
+from dispatcher.installation.init.in_progress import InstallationInProgress
 from dispatcher.installation.layout import BINARIES, Service, layout_here
 from dispatcher.installation.services.by_hand import ServiceManager, services_of
 from dispatcher.installation.settings_files import write_values
@@ -37,7 +37,7 @@ def page_service(settings: Settings) -> Service | None:
     return Service(NAME, "hcli-memory page", (str(BINARIES / "hmem"), "web"), kill_mode="process", unit=unit)
 
 
-def ask_for_service(installation: InitContext) -> None:
+def ask_for_service(installation: InstallationInProgress) -> None:
     terminal, values = installation.terminal, installation.values
     terminal.explain(
         "You can have a page that shows what is remembered (hmem web). It can run all the time, on this host alone."
@@ -58,7 +58,7 @@ def _yes_or_no(answer: str) -> str:
     return "yes" if answer.lower().startswith("y") else "no"
 
 
-def _ask_for_password(installation: InitContext) -> None:
+def _ask_for_password(installation: InstallationInProgress) -> None:
     from dispatcher.features.web.requests.password import hashed
 
     found: list[str] = []

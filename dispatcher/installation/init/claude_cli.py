@@ -14,7 +14,7 @@ from typing import Any
 
 from dispatcher.claude.environment import find_cli
 from dispatcher.installation import environment
-from dispatcher.installation.init.context import InitContext
+from dispatcher.installation.init.in_progress import InstallationInProgress
 from dispatcher.installation.run import DOWNLOAD_SECONDS, as_account, run
 from shared.config.packages import TESTED_CLAUDE
 from shared.errors import ClaudeUnavailable, InstallationIncomplete
@@ -31,7 +31,7 @@ SET_BY_INIT = "HMEM_INIT_HAS_SET"
 LOGIN_TRIES = 3
 
 
-def provide_claude(installation: InitContext) -> str:
+def provide_claude(installation: InstallationInProgress) -> str:
     """Find it or install it; CLAUDE_BIN is set, since a service has another PATH."""
     values = installation.values
     if (found := _usable(installation)) is None:
@@ -46,11 +46,11 @@ def provide_claude(installation: InitContext) -> str:
     return f"{version} in {binary}"
 
 
-def _own_binary(installation: InitContext) -> Path:
+def _own_binary(installation: InstallationInProgress) -> Path:
     return installation.layout.claude / "node_modules" / ".bin" / "claude"
 
 
-def _usable(installation: InitContext) -> tuple[str, str] | None:
+def _usable(installation: InstallationInProgress) -> tuple[str, str] | None:
     """The first CLI that the dispatcher's account can start, and its version."""
     own = _own_binary(installation)
     candidates = [str(own)] if own.exists() else []
@@ -69,7 +69,7 @@ def _usable(installation: InitContext) -> tuple[str, str] | None:
     return None
 
 
-def _install(installation: InitContext) -> None:
+def _install(installation: InstallationInProgress) -> None:
     target = installation.layout.claude
     installation.make_directory(target, 0o755)
     how: dict[str, Any] = {"umask": 0o022, "cwd": target, "env": environment.for_installers()}
@@ -91,7 +91,7 @@ def _npm(target: Path, remedy: str, how: dict[str, Any]) -> str:
     return str(place / "bin" / "npm")
 
 
-def log_in(installation: InitContext) -> str:
+def log_in(installation: InstallationInProgress) -> str:
     """Wait until the CLI is logged in for the account that answers."""
     given = environment.given((*LOGIN_VARIABLES, SERVER_VARIABLE))
     if given and not _login(installation):
@@ -108,7 +108,7 @@ def log_in(installation: InitContext) -> str:
     )
 
 
-def _ask_for_login(installation: InitContext) -> None:
+def _ask_for_login(installation: InstallationInProgress) -> None:
     terminal = installation.terminal
     terminal.explain("Claude answers in your name, so its CLI must be logged in once.")
     terminal.explain(
@@ -123,7 +123,7 @@ def _ask_for_login(installation: InitContext) -> None:
         _log_in_here(installation)
 
 
-def _log_in_here(installation: InitContext) -> None:
+def _log_in_here(installation: InstallationInProgress) -> None:
     """The CLI's own login on this terminal. Another account gets a terminal of its own: into root's it could type commands (TIOCSTI)."""
     user, command = installation.layout.day_user, [installation.values["CLAUDE_BIN"], "auth", "login"]
     if user is None:
@@ -133,12 +133,12 @@ def _log_in_here(installation: InitContext) -> None:
     subprocess.run([*as_user, *command], check=False, env=environment.clean(own=False), cwd="/")
 
 
-def _by_hand(installation: InitContext) -> str:
+def _by_hand(installation: InstallationInProgress) -> str:
     user, home = installation.layout.day_user, installation.layout.home
     return (f"sudo -u {user} HOME={home} " if user else "") + installation.values["CLAUDE_BIN"]
 
 
-def _login(installation: InitContext) -> str | None:
+def _login(installation: InstallationInProgress) -> str | None:
     """By what it is logged in, or None. The provider is not asked."""
     command = [installation.values["CLAUDE_BIN"], "auth", "status"]
     try:
@@ -151,11 +151,11 @@ def _login(installation: InitContext) -> str | None:
     return str(status.get("apiKeySource") or status.get("authMethod")) if status.get("loggedIn") is True else None
 
 
-def _account(installation: InitContext) -> dict[str, Any]:
+def _account(installation: InstallationInProgress) -> dict[str, Any]:
     return as_account(installation.layout.day_user, installation.layout.home)
 
 
-def _save(installation: InitContext, variables: dict[str, str]) -> None:
+def _save(installation: InstallationInProgress, variables: dict[str, str]) -> None:
     """Into the CLI's own settings of that account, which its calls read: no secret in a service's environment."""
     with _variables(installation.layout.home) as (_, found):
         wanted = {**variables, **environment.given([SERVER_VARIABLE])}

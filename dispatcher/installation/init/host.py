@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dispatcher.installation import environment
-from dispatcher.installation.init.context import InitContext
+from dispatcher.installation.init.in_progress import InstallationInProgress
 from dispatcher.installation.layout import BINARIES, account, systemd_runs
 from dispatcher.installation.run import DOWNLOAD_SECONDS, as_account, run
 from shared.config.ownership import user_name
@@ -20,12 +20,12 @@ REDIS, RSYNC = "redis-server", "rsync"
 _REDIS_SERVICE = "redis-server.service"
 
 
-def missing_packages(installation: InitContext) -> list[str]:
+def missing_packages(installation: InstallationInProgress) -> list[str]:
     wanted = (REDIS, RSYNC) if installation.own_redis else (RSYNC,)
     return [name for name in wanted if shutil.which(name) is None]
 
 
-def install_packages(installation: InitContext) -> str:
+def install_packages(installation: InstallationInProgress) -> str:
     """apt, as root or by sudo. InstallationIncomplete with the command where neither can be used."""
     missing = missing_packages(installation)
     if not missing:
@@ -50,7 +50,7 @@ def install_packages(installation: InitContext) -> str:
     return f"installed {', '.join(missing)}"
 
 
-def _as_root(installation: InitContext) -> list[str] | None:
+def _as_root(installation: InstallationInProgress) -> list[str] | None:
     """What a command of root begins with; None where there is no way. sudo asks for its password here, before anything else is shown."""
     if os.geteuid() == 0:
         return []
@@ -71,7 +71,7 @@ def _redis_service() -> bool:
     return bool(subprocess.run(listed, capture_output=True, check=False).stdout.strip())
 
 
-def create_accounts(installation: InitContext) -> str:
+def create_accounts(installation: InstallationInProgress) -> str:
     layout = installation.layout
     if not layout.accounts:
         return f"everything runs as you, {user_name(os.geteuid())}"
@@ -87,7 +87,7 @@ def create_accounts(installation: InitContext) -> str:
     return f"created {', '.join(created)}" if created else "there already"
 
 
-def _refuse_closed_program(installation: InitContext) -> None:
+def _refuse_closed_program(installation: InstallationInProgress) -> None:
     """The accounts must be able to run this program: a Python in /root, as pipx and pyenv have it, is closed to them."""
     run(
         [str(BINARIES / "hmem"), "--help"],
@@ -98,7 +98,7 @@ def _refuse_closed_program(installation: InitContext) -> None:
     )
 
 
-def create_directories(installation: InitContext) -> str:
+def create_directories(installation: InstallationInProgress) -> str:
     layout = installation.layout
     shared = 0o755 if layout.day_user else 0o700
     wanted = [

@@ -9,7 +9,7 @@ from contextlib import suppress
 from tzlocal import get_localzone_name
 
 from dispatcher.installation.hooks import init_questions
-from dispatcher.installation.init.context import InitContext
+from dispatcher.installation.init.in_progress import InstallationInProgress
 from dispatcher.installation.init.telegram_bot import prove_token, wait_for_hello
 from dispatcher.installation.layout import refuse_strange
 from dispatcher.installation.settings_files import new_key
@@ -21,7 +21,7 @@ from shared.turns.signed import signing_key
 DEFAULT_NIGHT = "03:00"
 
 
-def ask_everything(installation: InitContext) -> None:
+def ask_everything(installation: InstallationInProgress) -> None:
     """Fill in the settings to be, so that nothing has to be asked later (but the login, once the CLI is there)."""
     installation.settings()  # what is given must be right before anything is asked
     ask_bot(installation)
@@ -46,7 +46,7 @@ def ask_everything(installation: InitContext) -> None:
     installation.settings()
 
 
-def ask_bot(installation: InitContext) -> None:
+def ask_bot(installation: InstallationInProgress) -> None:
     """Token, chat and owner."""
     terminal, values = installation.terminal, installation.values
     names: list[str] = []
@@ -72,7 +72,7 @@ def ask_bot(installation: InitContext) -> None:
     values.setdefault("REPORT_CHAT", chat)
 
 
-def _ask_chat(installation: InitContext, bot: str) -> None:
+def _ask_chat(installation: InstallationInProgress, bot: str) -> None:
     """By a message, because nobody knows the number of a chat; with a number in it that only this terminal shows, because anybody may write to a
     bot."""
     terminal = installation.terminal
@@ -88,7 +88,7 @@ def _ask_chat(installation: InitContext, bot: str) -> None:
     terminal.done("chat", f"{hello.chat} ({hello.name})")
 
 
-def ask_night(installation: InitContext) -> None:
+def ask_night(installation: InstallationInProgress) -> None:
     """When the night runs, and by the clock of which time zone."""
     values = installation.values
     zone = values.get("CHAT_TIMEZONE") or _time_zone()
@@ -116,7 +116,7 @@ def ask_night(installation: InitContext) -> None:
     values.update(found)
 
 
-def ask_writer(installation: InitContext) -> None:
+def ask_writer(installation: InstallationInProgress) -> None:
     """Which model puts memories in order by night; none unless it is named."""
     installation.terminal.explain(
         "A model can put the notes of each chat in order by night: what was corrected, what has ended, what is noted twice. "

@@ -12,7 +12,7 @@ from contextlib import closing, suppress
 from redis.exceptions import RedisError
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from dispatcher.installation.init.context import InitContext
+from dispatcher.installation.init.in_progress import InstallationInProgress
 from dispatcher.installation.layout import LONGEST_SOCKET, Layout, give
 from dispatcher.installation.settings_files import new_key, redis_users_file, write_redis_users, write_settings
 from shared.config.sources import WRITTEN_BY, is_of_init
@@ -36,14 +36,14 @@ logfile ""
 """
 
 
-def choose_redis(installation: InitContext) -> str:
+def choose_redis(installation: InstallationInProgress) -> str:
     """Which Redis will be used, for the plan."""
     conf = installation.layout.redis / "redis.conf"
     installation.own_redis = is_of_init(conf) or not installation.values.get("REDIS_URL")
     return "a Redis of its own, with a password" if installation.own_redis else "the Redis of REDIS_URL"
 
 
-def write_redis(installation: InitContext) -> str:
+def write_redis(installation: InstallationInProgress) -> str:
     """The files of our own Redis, before it is started; all of them anew if a run was killed between two."""
     layout, values = installation.layout, installation.values
     conf = layout.redis / "redis.conf"
@@ -75,7 +75,7 @@ def _of_one_user(layout: Layout) -> tuple[str, str]:
     return f"bind 127.0.0.1\nport {port}\nrequirepass {password}", f"redis://:{password}@127.0.0.1:{port}/0"
 
 
-def check_redis(installation: InitContext, url: str) -> str:
+def check_redis(installation: InstallationInProgress, url: str) -> str:
     """Wait until it answers. InstallationIncomplete if it does not, or is too old; what else memory needs of it, the doctor says at the end."""
     trying = Retrying(
         retry=retry_if_exception_type(RedisError),

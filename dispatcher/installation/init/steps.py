@@ -14,7 +14,7 @@ from typing import Any
 
 from dispatcher.installation import environment
 from dispatcher.installation.init import claude_cli, host, redis_server, telegram_bot
-from dispatcher.installation.init.context import InitContext
+from dispatcher.installation.init.in_progress import InstallationInProgress
 from dispatcher.installation.init.questions import ask_everything
 from dispatcher.installation.layout import BINARIES
 from dispatcher.installation.run import run
@@ -39,7 +39,7 @@ START_SECONDS = 90.0
 NIGHT_SECONDS = 4 * 3600.0
 
 
-def install(installation: InitContext) -> int:
+def install(installation: InstallationInProgress) -> int:
     """Ask, show what will be done, do it. The exit code: 0, or that of the first problem that the doctor found."""
     terminal = installation.terminal
     refuse_by_hand(installation.layout)
@@ -63,7 +63,7 @@ def install(installation: InitContext) -> int:
 class Installation(StepRunner):
     """A line for each step, with what it returned."""
 
-    def __init__(self, context: InitContext) -> None:
+    def __init__(self, context: InstallationInProgress) -> None:
         self._context = context
 
     def carry_out(self, step: Step) -> Any:
@@ -80,7 +80,7 @@ class Installation(StepRunner):
             ) from error
 
 
-def _show_plan(installation: InitContext, redis: str) -> None:
+def _show_plan(installation: InstallationInProgress, redis: str) -> None:
     layout, values = installation.layout, installation.values
     accounts = "three accounts (hmem, hmem-night, hmem-bot) that cannot read each other's files"
     missing = host.missing_packages(installation)
@@ -97,14 +97,14 @@ def _show_plan(installation: InitContext, redis: str) -> None:
         installation.terminal.say(f"  {name:14} {value}")
 
 
-def _directories(installation: InitContext) -> str:
+def _directories(installation: InstallationInProgress) -> str:
     """And the settings so far, so that no answer is lost if a later step fails."""
     outcome = host.create_directories(installation)
     _write_proven(installation)
     return outcome
 
 
-def _model(installation: InitContext) -> str:
+def _model(installation: InstallationInProgress) -> str:
     """The embedding model for any language, unless another one was chosen."""
     settings = installation.settings()
     if not is_made_here(settings):
@@ -114,7 +114,7 @@ def _model(installation: InitContext) -> str:
     return f"{settings.model_name}, {'made' if made else 'there already'}"
 
 
-def _redis(installation: InitContext) -> str:
+def _redis(installation: InstallationInProgress) -> str:
     configured = redis_server.write_redis(installation)
     _write_proven(installation)
     installation.values = {**given_settings(installation.layout), **installation.values}
@@ -125,7 +125,7 @@ def _redis(installation: InitContext) -> str:
     return answers if configured == "there already" else f"{configured}; {answers}"
 
 
-def _start_redis(installation: InitContext) -> bool:
+def _start_redis(installation: InstallationInProgress) -> bool:
     """Alone the first time, because the others cannot work yet. Whether its users have other rights now."""
     manager = services_of(installation.layout, installation.settings())
     if not manager.is_installed():  # an earlier run has not come as far as the services
@@ -139,22 +139,22 @@ def _start_redis(installation: InitContext) -> bool:
     return renewed
 
 
-def _write_proven(installation: InitContext) -> None:
+def _write_proven(installation: InstallationInProgress) -> None:
     _write(installation, {name: value for name, value in installation.values.items() if name != "CLAUDE_BIN"})
 
 
-def _write(installation: InitContext, values: Mapping[str, str]) -> bool:
+def _write(installation: InstallationInProgress, values: Mapping[str, str]) -> bool:
     changed = write_settings(installation.layout, values, own_redis=installation.own_redis)
     installation.changed |= changed
     return changed
 
 
-def _settings(installation: InitContext) -> str:
+def _settings(installation: InstallationInProgress) -> str:
     _write(installation, installation.values)
     return f"{'written to' if installation.changed else 'unchanged in'} {installation.layout.settings_file}"
 
 
-def _services(installation: InitContext) -> str:
+def _services(installation: InstallationInProgress) -> str:
     manager = services_of(installation.layout, installation.settings())
     changed = manager.install()
     stopped = manager.stopped()
@@ -174,7 +174,7 @@ def _services(installation: InitContext) -> str:
     return said + "".join(f"; {name}: not checked" for name in manager.unchecked)
 
 
-def _wait_for_programs(installation: InitContext, manager: ServiceManager) -> None:
+def _wait_for_programs(installation: InstallationInProgress, manager: ServiceManager) -> None:
     """Until a dispatcher and the bot are at work in Redis."""
     end = time.monotonic() + START_SECONDS
     with installation.terminal.busy("Starting dispatcher and bot"):
@@ -191,7 +191,7 @@ def _wait_for_programs(installation: InitContext, manager: ServiceManager) -> No
             time.sleep(0.5)
 
 
-def _greet(installation: InitContext) -> str:
+def _greet(installation: InstallationInProgress) -> str:
     """Say hello to the owner's chat, unless a night has run since."""
     chat = installation.values["ALLOWED_CHATS"].split(",")[0].strip()
     if status_of(installation).get("last_night_run"):
@@ -200,7 +200,7 @@ def _greet(installation: InitContext) -> str:
     return f"sent to chat {chat}"
 
 
-def _first_night(installation: InitContext) -> str:
+def _first_night(installation: InstallationInProgress) -> str:
     """One night now, so that everything that it needs has been proven before it runs alone."""
     state = status_of(installation)
     if state.get("last_night_run"):
@@ -216,7 +216,7 @@ def _first_night(installation: InitContext) -> str:
     return said.strip().splitlines()[-1] if restored and said.strip() else "ended well"
 
 
-def _examine(installation: InitContext) -> int:
+def _examine(installation: InstallationInProgress) -> int:
     """The doctor's findings, and how it goes on."""
     terminal, code = installation.terminal, show_findings(installation)
     for note in installation.notes:
@@ -234,7 +234,7 @@ def _examine(installation: InitContext) -> int:
     return code
 
 
-def show_findings(installation: InitContext) -> int:
+def show_findings(installation: InstallationInProgress) -> int:
     """The problems and warnings of the doctor, and what to do; its exit code."""
     terminal = installation.terminal
     with terminal.busy("Examining everything (hmem doctor)"):
@@ -251,11 +251,11 @@ def show_findings(installation: InitContext) -> int:
     return code
 
 
-def status_of(installation: InitContext) -> dict[str, Any]:
+def status_of(installation: InstallationInProgress) -> dict[str, Any]:
     return ask_hmem(installation, "status", "--json")
 
 
-def ask_hmem(installation: InitContext, *words: str) -> dict[str, Any]:
+def ask_hmem(installation: InstallationInProgress, *words: str) -> dict[str, Any]:
     """What a command of ours prints as JSON; {} if it does not."""
     command = [str(BINARIES / "hmem"), *words]
     try:
@@ -265,7 +265,7 @@ def ask_hmem(installation: InitContext, *words: str) -> dict[str, Any]:
         return {}
 
 
-def how_ours_run(installation: InitContext) -> dict[str, Any]:
+def how_ours_run(installation: InstallationInProgress) -> dict[str, Any]:
     """In a clean environment; root's commands go on as the account that owns their directory."""
     return {"env": {**environment.clean(own=True), "HMEM_CONFIG": str(installation.layout.settings_file)}, "cwd": "/"}
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from dispatcher.installation.init.context import InitContext
+from dispatcher.installation.init.in_progress import InstallationInProgress
 from shared.config.settings import Settings
 from shared.errors import InstallationIncomplete
 
@@ -45,7 +45,7 @@ def prove_token(settings: Settings) -> str:
     return _with_telegram(settings, ask)
 
 
-def wait_for_hello(installation: InitContext, bot: str, code: str) -> Hello:
+def wait_for_hello(installation: InstallationInProgress, bot: str, code: str) -> Hello:
     """The first message of a private chat that holds this number. It is confirmed to Telegram with all before it, so the bot never gets it."""
     with installation.terminal.busy("Waiting for your message"):
 

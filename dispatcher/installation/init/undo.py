@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dispatcher.installation.init import claude_cli
-from dispatcher.installation.init.context import InitContext
+from dispatcher.installation.init.in_progress import InstallationInProgress
 from dispatcher.installation.layout import account
 from dispatcher.installation.services.by_hand import services_of
 from dispatcher.installation.services.systemd import lingers
@@ -16,7 +16,7 @@ from shared.config.sources import is_of_init
 from shared.system.files import remove_tree
 
 
-def undo(installation: InitContext) -> int:
+def undo(installation: InstallationInProgress) -> int:
     terminal, layout = installation.terminal, installation.layout
     if not is_of_init(layout.settings_file):
         terminal.say(
@@ -56,14 +56,14 @@ def undo(installation: InitContext) -> int:
     return 0
 
 
-def _data(installation: InitContext) -> list[Path]:
+def _data(installation: InstallationInProgress) -> list[Path]:
     """Where conversations are, also in the mirror."""
     layout, mirror = installation.layout, Path(installation.values.get("ARCHIVE_MIRROR", ""))
     ours = (layout.night, layout.memory, layout.state, layout.redis, layout.home, mirror)
     return [path for path in ours if path.is_absolute() and path.is_dir() and path != Path.home()]
 
 
-def _left(installation: InitContext) -> Iterator[str]:
+def _left(installation: InstallationInProgress) -> Iterator[str]:
     if directories := _data(installation):
         yield f"The conversations, in {', '.join(map(str, directories))}. To delete them: rm -r, as root if they are another account's."
     if accounts := [name for name in installation.layout.accounts if account(name)]:

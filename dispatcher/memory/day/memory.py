@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from dispatcher.memory.day.context import ContextReader, DayContext, PromptRequest, in_time
 from dispatcher.memory.day.parts import DayParts
+from dispatcher.memory.day.read_for_prompt import ContextReader, DayContext, PromptRequest, in_time
 from dispatcher.memory.day.requests import MemoryRequests
 from shared.config.settings import Settings
 from shared.errors import HmemError

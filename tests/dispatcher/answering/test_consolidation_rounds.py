@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from dispatcher.memory import embedder
-from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.day.read_for_prompt import PromptRequest
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.tombstones import Forgotten

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from dispatcher.installation.init import host
-from dispatcher.installation.init.context import InitContext
+from dispatcher.installation.init.in_progress import InstallationInProgress
 from tests.support.processes.installing import ScriptedTerminal, installation_in, path_without, script
 
 
 @pytest.fixture
-def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InitContext:
+def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InstallationInProgress:
     """On a host with systemd, apt and sudo, and without redis-server."""
     path = path_without(tmp_path / "bin", "redis-server", "apt-get", "systemctl", "sudo")
     calls, units = tmp_path / "calls", tmp_path / "units"
@@ -29,7 +29,7 @@ def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InitContext
 
 @pytest.mark.parametrize("somebodys", [False, True])
 def test_debians_redis_does_not_stay_running_unless_somebody_had_one(
-    installation: InitContext, tmp_path: Path, *, somebodys: bool
+    installation: InstallationInProgress, tmp_path: Path, *, somebodys: bool
 ) -> None:
     if somebodys:  # whose program is in a place of its own
         (tmp_path / "units" / "redis-server.service").touch()

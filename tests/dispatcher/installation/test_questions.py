@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dispatcher.installation.init import questions
-from dispatcher.installation.init.context import InitContext
+from dispatcher.installation.init.in_progress import InstallationInProgress
 from dispatcher.installation.init.questions import ask_bot, ask_everything
 from shared.errors import HmemError, InstallationIncomplete
 from shared.hooks import Hooks
@@ -43,7 +43,9 @@ def told_code(terminal: ScriptedTerminal) -> str:
     return found[1]
 
 
-def asked_beside(installation: InitContext, question: Callable[[InitContext], None]) -> threading.Thread:
+def asked_beside(
+    installation: InstallationInProgress, question: Callable[[InstallationInProgress], None]
+) -> threading.Thread:
     """While somebody writes to the bot. A thread that is left over must not keep the tests from ending."""
     worker = threading.Thread(target=question, args=(installation,), daemon=True)
     worker.start()

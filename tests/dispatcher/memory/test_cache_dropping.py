@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from dispatcher.memory.cache_dropping import CacheDropper
-from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.day.read_for_prompt import PromptRequest
 from dispatcher.memory.tombstones import raise_mark
 from dispatcher.prompt.assemble import assemble
 from dispatcher.releases.served import ServedRelease

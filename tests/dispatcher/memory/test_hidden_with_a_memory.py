@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.day.read_for_prompt import PromptRequest
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.typed.tags import AnswerTags
 from dispatcher.memory.typed.tags import parse as tags_of

@@ -13,8 +13,8 @@ from typing import cast
 import pytest
 from redis import Redis
 
-from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.day.read_for_prompt import PromptRequest
 from dispatcher.memory.tombstones import Forgotten, announce
 from dispatcher.prompt.assemble import assemble
 from dispatcher.prompt.context import Context

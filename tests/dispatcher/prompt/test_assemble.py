@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from dispatcher.memory.day.context import PromptRequest
+from dispatcher.memory.day.read_for_prompt import PromptRequest
 from dispatcher.memory.tombstones import Forgotten
 from dispatcher.prompt.budget import PromptInput, compose
 from dispatcher.prompt.context import MISSED, Context

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import closing, nullcontext
 from datetime import datetime
 
-from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.day.read_for_prompt import PromptRequest
 from dispatcher.prompt.assemble import assemble
 from shared.turns.records import Task, Turn
 from tests.support.day.acting import BERLIN

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import replace
 
-from dispatcher.memory.day.context import PromptRequest
+from dispatcher.memory.day.read_for_prompt import PromptRequest
 from dispatcher.prompt.budget import PromptInput, compose
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.recalled_part import EXCERPT

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from dispatcher.answering.conversation.ask_claude import MessageContexts
+from dispatcher.answering.conversation.ask_claude import ContextLookup
 from dispatcher.memory.cache_dropping import CacheDropper
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.releases import served as module
@@ -31,14 +31,14 @@ def test_the_first_message_after_a_start_waits_for_the_release(light: World, mon
     served = module.ServedRelease(settings)
     day = DayMemory(settings, served.reading)
     day.open()
-    contexts = MessageContexts(settings, day, served, CacheDropper(served, day), Hooks([]))
+    lookup = ContextLookup(settings, day, served, CacheDropper(served, day), Hooks([]))
     opening = threading.Thread(target=served.refresh)
     opening.start()
     wait_for(lambda: served.refreshing, "the opening to begin")
     threading.Timer(0.3, may_open.set).start()
     task = Task.parse(b'{"task_id":"t2","chat_id":"9912","message":"What is the boiler code?"}')
     try:
-        assert "4711" in asyncio.run(contexts.of(task, [], None)).text
+        assert "4711" in asyncio.run(lookup.context_of(task, [], None)).text
     finally:
         opening.join()
         day.close()

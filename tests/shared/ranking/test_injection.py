@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from dispatcher.answering.commands.explanation import why_record, why_text
-from dispatcher.memory.day.context import DayContext, PromptRequest
+from dispatcher.memory.day.read_for_prompt import DayContext, PromptRequest
 from dispatcher.memory.tombstones import Forgotten
 from dispatcher.prompt.assemble import prompt_input
 from dispatcher.prompt.budget import compose, hits_for

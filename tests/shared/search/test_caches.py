@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
-from dispatcher.memory.day.context import DayContext, PromptRequest
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.day.read_for_prompt import DayContext, PromptRequest
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.store.summaries import SessionSummary
 from shared.config.settings import load_settings

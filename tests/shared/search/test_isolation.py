@@ -13,7 +13,7 @@ import orjson
 import pytest
 from redis import Redis
 
-from dispatcher.memory.day.context import PromptRequest
+from dispatcher.memory.day.read_for_prompt import PromptRequest
 from dispatcher.prompt.context import Context
 from shared.config.settings import Settings
 from shared.release.manifest import current_release

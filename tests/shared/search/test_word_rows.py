@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.day.read_for_prompt import PromptRequest
 from shared.ranking.scoring import Question, words_share
 from shared.turns.records import Task, Turn
 from tests.support.samples import posting

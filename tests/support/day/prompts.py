@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.day.read_for_prompt import PromptRequest
 from dispatcher.prompt.assemble import assemble
 from dispatcher.prompt.budget import PromptInput, compose
 from dispatcher.prompt.context import Context

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from dispatcher.installation.init.context import InitContext, Terminal
+from dispatcher.installation.init.in_progress import InstallationInProgress, Terminal
 from dispatcher.installation.layout import Layout, of_host
 from tests.servers.messages_api import MessagesApi
 from tests.servers.telegram_api import TOKEN, TelegramApi
@@ -49,10 +49,10 @@ def layout_in(root: Path) -> Layout:
     return Layout("own-user", made.config, made.state, made.night, made.memory, made.redis, made.home, made.claude)
 
 
-def installation_in(root: Path, terminal: Terminal, values: dict[str, str] | None = None) -> InitContext:
+def installation_in(root: Path, terminal: Terminal, values: dict[str, str] | None = None) -> InstallationInProgress:
     layout = layout_in(root)
     layout.config.mkdir(parents=True, exist_ok=True)
-    return InitContext(layout, terminal, dict(values or {}))
+    return InstallationInProgress(layout, terminal, dict(values or {}))
 
 
 class NewHome:

@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from redis import Redis
 
 from dispatcher.features.schedules.table import Schedule, ScheduleKind, Schedules
-from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.day.read_for_prompt import PromptRequest
 from dispatcher.memory.store import events
 from dispatcher.memory.store.event_outbox import EventOutbox
 from dispatcher.prompt.assemble import assemble

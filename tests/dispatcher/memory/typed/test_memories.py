@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.day.read_for_prompt import PromptRequest
 from dispatcher.memory.embedder import DayEmbedder
 from dispatcher.memory.store.memories import Memories, Memory, MemoryType
 from dispatcher.memory.tombstones import Forgotten

@@ -6,8 +6,8 @@ from contextlib import nullcontext
 
 import pytest
 
-from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.day.read_for_prompt import PromptRequest
 from dispatcher.memory.store.memories import Memory, MemoryType
 from dispatcher.memory.store.whose import speaker_labels, speaker_of
 from dispatcher.memory.typed.tags import AnswerTags, parse

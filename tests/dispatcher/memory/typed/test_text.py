@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from dispatcher.memory.day.context import PromptRequest
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.memory.day.read_for_prompt import PromptRequest
 from dispatcher.memory.store.memories import Memory, MemoryType
 from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.typed.text import (

@@ -123,7 +123,7 @@ def is_for_people() -> bool:
 
 
 @dataclass
-class InitContext:
+class InstallationInProgress:
     """`values` are the settings to be, by name in capitals. `fresh`: nothing was created before; `changed`: a settings file was."""
 
     layout: Layout
