@@ -11,10 +11,11 @@ from typing import Any
 import orjson
 
 from nightly.archive.segments import RawRecord, Segment, event_of, parse_turn
+from shared.turns.events import EventKind
 from shared.turns.records import RecordRefused, Tombstone, turn_key
 
 #: Raise it when the tables change: then the catalog is made anew.
-LAYOUT = 6
+LAYOUT = 7
 SCHEMA = """
 CREATE TABLE segments (
   segment INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, run INTEGER NOT NULL, size INTEGER NOT NULL, modified INTEGER NOT NULL,
@@ -27,6 +28,7 @@ CREATE TABLE turns (
 ) WITHOUT ROWID;
 CREATE INDEX turns_by_chat ON turns (chat_id, said_at);
 CREATE TABLE events (key TEXT PRIMARY KEY, state BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE imports (sha256 BLOB NOT NULL, segment INTEGER NOT NULL, start INTEGER NOT NULL, length INTEGER NOT NULL);
 CREATE TABLE texts (key TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE erased (turn_id TEXT PRIMARY KEY, chat_id TEXT NOT NULL, said_at REAL NOT NULL) WITHOUT ROWID;
 CREATE INDEX erased_by_chat ON erased (chat_id, said_at);
@@ -170,6 +172,14 @@ class Tables:
         for name, start, length, sha256 in self.connection.execute(sql, (chat_id,)):
             yield name, start, length, text(sha256)
 
+    def places_of_imports(self) -> Iterator[Place]:
+        """Where the events of imports are, in the order of the segments."""
+        sql = (
+            "SELECT name, start, length, imports.sha256 FROM imports JOIN segments USING (segment) ORDER BY run, start"
+        )
+        for name, start, length, sha256 in self.connection.execute(sql):
+            yield name, start, length, text(sha256)
+
     def digest_of(self, chat_id: str) -> tuple[str, int]:
         """The digest of a chat and its number of turns, counted from their rows."""
         digest, turns = hashlib.sha256(), 0
@@ -258,6 +268,9 @@ class SegmentRows:
                 if line["kind"] == "event":
                     event = event_of(line)
                     self._execute("INSERT OR REPLACE INTO events VALUES (?,?)", (event.key, event.state_hash))
+                    if event.kind == EventKind.IMPORT:
+                        place = (blob(line["sha256"]), self._number, start, length)
+                        self._execute("INSERT INTO imports VALUES (?,?,?,?)", place)
                 elif line["kind"] == "erased":
                     self._add_erased(line)
                 else:

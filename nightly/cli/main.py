@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -220,7 +221,9 @@ def turns(
 ) -> None:
     """Print every turn in the archive as JSON lines: every version, hidden turns included; and the words of every event."""
     from nightly.archive.catalog import archived_turns
-    from nightly.imports import batches
+    from nightly.imports.batches import archived_batches
+    from shared.release.imports import last_of
+    from shared.release.imports import only_in as ids_only_in
     from shared.turns.records import dumps
 
     directory = start_night().hmem_night_dir
@@ -231,10 +234,10 @@ def turns(
         read = directory / "archive" if copy is None else archive_of(copy)
         found = (event.to_json() for event in last_events(read) if not chat or event.chat_id in chat)
     elif imports:
-        last = {batch.event.turn_id: batch.to_json() for batch in batches.archived_batches(directory / "archive")}
-        found = (dumps(one) for one in last.values())
+        found = (dumps(one) for one in last_of(archived_batches(directory / "archive")))
     else:
-        ids = only_in and batches.only_in(only_in, directory / "archive", undone or ())
+        read_batches = partial(archived_batches, directory / "archive", undone or ())
+        ids = set().union(*ids_only_in(only_in, read_batches).values()) if only_in else None
         found = (dumps(turn) for turn in archived_turns(directory, chat or (), ids))
     sys.stdout.buffer.writelines(line + b"\n" for line in found)
 

@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from nightly.archive.catalog import open_catalog
+from nightly.archive.chat_chunks import ChatReader
 from nightly.index.previous import keep
 from nightly.night.folder import RESULT, Night
 from nightly.night.ledger import summed, whole_ledger
@@ -23,6 +25,7 @@ from shared.delivery.switch import refuse_unless_descendant
 from shared.embedding.models import EmbeddingIdentity
 from shared.errors import PublishFailed, StepTimeout
 from shared.ranking.extractive_summary import SUMMARY_VERSION
+from shared.release.imports import write_imports
 from shared.release.manifest import Manifest, seal
 from shared.system.faults import crash_point
 from shared.system.files import fresh_dir
@@ -67,12 +70,14 @@ def run(night: Night, out: Path) -> dict[str, Any]:
 
 
 def _gather(night: Night, stage: Path) -> None:
-    """Collect the release in one directory, as links to the output files of the steps (which never change again)."""
+    """Collect the release in one directory, as links to the output files of the steps (which never change again), and what imports have brought."""
     fresh_dir(stage)
     for step in ("build", "summarise"):
         shutil.copytree(
             night.output(step), stage, copy_function=os.link, dirs_exist_ok=True, ignore=shutil.ignore_patterns(RESULT)
         )
+    with open_catalog(night) as catalog, ChatReader(catalog, night.archive_dir) as reader:
+        write_imports(stage, (reader.raw(place).value for place in catalog.places_of_imports()))
 
 
 def _manifest(night: Night) -> Manifest:

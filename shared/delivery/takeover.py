@@ -26,6 +26,7 @@ from shared.config.kinds import indexes
 from shared.errors import ReleaseRefused, StorageError
 from shared.release.manifest import (
     CHATS,
+    IMPORTS,
     LEXICAL,
     MANIFEST,
     NOTE_VECTORS,
@@ -42,8 +43,8 @@ from shared.system.files import Modes, link_or_copy, sha256_bytes, sha256_file
 
 _AGAIN = "Run the night again."
 _BLOCK_BYTES = 1 << 20
-#: The names that every build creates; each index says which are its own. None leaves its directory, and length and depth are bounded.
-_NAMES = (re.escape(CHATS), f"(?:{LEXICAL}|{NOTES}|{NOTE_VECTORS})/{PART}")
+#: The names that builds create; each index says which are its own. None leaves its directory, and length and depth are bounded.
+_NAMES = (re.escape(CHATS), re.escape(IMPORTS), f"(?:{LEXICAL}|{NOTES}|{NOTE_VECTORS})/{PART}")
 #: Does not block on a pipe, follow a link, or acquire a terminal.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _FOLDER = _READ | os.O_DIRECTORY

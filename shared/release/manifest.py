@@ -5,6 +5,7 @@
       releases/<run>/manifest.json  what the release is made of, and every other file with size and sha256
       releases/<run>/chats.sqlite             what it has of each chat, and its summary (chats.py)
       releases/<run>/lexical/<run>.sqlite     the texts and the keyword index, in parts, each named after the night that wrote it
+      releases/<run>/imports.jsonl            what imports have brought, if there are any (imports.py)
       releases/<run>/notes/, note_vectors/    the same for notes of turns, where WRITES has notes
       releases/<run>/vectors/<run>.sqlite     or chroma/, lancedb/, qdrant.json, redis.json
       incoming/<run>.<attempt>/     where rsync writes
@@ -52,6 +53,7 @@ MANIFEST = "manifest.json"
 LEXICAL = "lexical"
 NOTES, NOTE_VECTORS = "notes", "note_vectors"
 CHATS = "chats.sqlite"
+IMPORTS = "imports.jsonl"
 RELEASES = "releases"
 
 

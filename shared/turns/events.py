@@ -28,7 +28,7 @@ class EventKind(StrEnum):
 
     MEMORY = "memory"  # a fact, goal or preference; `replaced_by` in its state: id of the one that took its place
     CHAT = "chat"  # what a chat has set: time zone, language, digest; whether it is a guest. Its id is the chat's
-    IMPORT = "import"  # what an import has brought into a chat: written by a night (nightly/imports/batches.py)
+    IMPORT = "import"  # what an import has brought into a chat: written by a night (shared/release/imports.py)
 
 
 _KIND = re.compile("[a-z]{1,32}")

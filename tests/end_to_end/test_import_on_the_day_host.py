@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import zlib
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dispatcher.cli.copies.imports import handing_over
-from shared.errors import InvalidInput
+from dispatcher.memory.day.memory import DayMemory
+from dispatcher.queue.consolidation import Consolidator
+from shared.errors import ForgetIncomplete, InvalidInput
 from shared.wire.handed_over import PIECE_BYTES, HandedImport, ImportHandOver
 from tests.nightly.imports.exports.builders import NOON, gpt_conversation, gpt_node, written, zipped
 from tests.support.night.two_hosts import DayHost
@@ -68,16 +71,74 @@ def test_an_import_waits_for_the_night_of_the_other_host_which_reports_it(day_ho
 
     world.command("hmem-night", "run", **day_host.settings())
     assert "A heron." in day(world, "search", CHAT, "heron").stdout
-    assert ": 2 new (to be undone only where the archive is)\n" in day(world, "import", "--list").stdout
+    assert ": 2 new\n" in day(world, "import", "--list").stdout
     assert world.redis.keys(f"{KEY}:*") == [], "its content is deleted"
     assert not [*world.night_dir.rglob("handed")]
-    refused = day(world, "import", "--undo", waiting["import"], "--yes", check=False)
-    assert "into an archive on another host, or of another user, so it cannot be undone here" in refused.stderr
     again = day(world, "import", str(path), "--dry-run").stdout
     assert "2 turns found: 0 would be new; 2 known." in again
     day(world, "import", str(path), "--yes")
     world.command("hmem-night", "run", **day_host.settings())
     assert ": 2 known\n" in day(world, "import", "--list").stdout
+
+
+def remembered(world: World) -> list[str]:
+    with closing(DayMemory(world.settings(), nullcontext)) as opened:
+        Consolidator(opened, world.redis, "worker").round()
+    found = json.loads(day(world, "memory", "list", CHAT, "--json").stdout)["memories"]
+    return [one["text"] for one in found]
+
+
+def test_what_another_hosts_night_took_is_undone_on_the_day_host_and_comes_again(day_host: DayHost) -> None:
+    world, at_night = day_host.world, day_host.settings() | {"HMEM_STATE_DIR": "/nonexistent/on/the/night/host"}
+    at_night |= {"OWNER_PUBLIC_KEY": json.loads(day(world, "owner-key", "--json").stdout)["public"]}
+    at_night |= {"OWNER_KEY_FILE": "/nonexistent/on/the/night/host"}
+
+    def night() -> None:
+        world.command("hmem-night", "run", **at_night)
+
+    def has(folder: Path, words: str) -> bool:
+        return any(words.encode() in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+    served(world, **at_night)
+    facts = {
+        "a.md": "has a dog, Rex\n[2025-11-02] - likes short answers",
+        "b.md": "has a dog, Rex\n[2025-11-02] - plays chess",
+    }
+    paths = [written(world.root / name, f"[2025-11-03] - {text}") for name, text in facts.items()]
+    paths.append(export(world, "what stands at the pond?", "A heron."))
+    for path in paths:
+        day(world, "import", str(path), "--yes")
+    night()
+    assert remembered(world) == ["has a dog, Rex", "likes short answers", "plays chess"]
+    first, second, talk = listed(world)
+    assert [one["turns"] for one in (first, second, talk)] == [2, 2, 2]
+
+    shown = day(world, "import", "--undo", talk["import"]).stdout
+    assert "2 turns of chat 9912" in shown
+    assert "what stands at the pond?" in shown
+    for one in (first, talk):
+        done = day(world, "import", "--undo", one["import"], "--yes", check=False)
+        assert done.returncode == ForgetIncomplete.exit_code, done.stderr
+        assert "the next night erases it there" in done.stdout
+    for words in ("heron", "short answers"):  # at once, before any night
+        assert words not in day(world, "search", CHAT, words).stdout
+    assert remembered(world) == ["has a dog, Rex", "plays chess"], "the other import has this one, too"
+    assert "; undone, and gone with the next night" in day(world, "import", "--list").stdout
+    refused = day(world, "import", "--undo", talk["import"], "--yes", check=False)
+    assert f"The import {talk['import']} is undone already." in refused.stderr
+    assert has(world.night_dir, "short answers")
+    day(world, "import", str(paths[2]), "--yes")  # again, before the night that takes out what it brought first
+
+    night()
+    assert not has(world.night_dir, "short answers")
+    assert {one["import"] for one in listed(world)} == {second["import"], talk["import"]}
+    assert day(world, "search", CHAT, "heron").stdout.count("A heron.") == 1
+    assert day(world, "forget", "--resume").stdout.count("complete.") == 2
+    assert not has(world.memory_dir, "short answers")
+
+    day(world, "import", str(paths[0]), "--yes")
+    night()
+    assert sorted(remembered(world)) == ["has a dog, Rex", "likes short answers", "plays chess"]
 
 
 def test_before_the_first_release_it_waits_for_the_host_that_has_joined(light: World) -> None:
@@ -130,6 +191,18 @@ def test_a_killed_night_leaves_it_for_the_next_one(light: World, place: str) -> 
     assert light.command("hmem", "search", CHAT, "heron").stdout.count("A heron.") == 1
 
 
+def test_what_the_release_does_not_have_yet_is_undone_after_the_next_night(light: World) -> None:
+    served(light)
+    day(light, "import", str(export(light, "what stands at the pond?", "A heron.")), "--yes")
+    light.command("hmem-night", "run", HMEM_CRASH_AT="publish:begun", check=False)
+    (one,) = listed(light)
+    assert one["outcome"] == {"new": 2}
+    refused = day(light, "import", "--undo", one["import"], check=False)
+    assert "does not have the import" in refused.stderr
+    light.night()
+    assert "2 turns of chat 9912" in day(light, "import", "--undo", one["import"]).stdout
+
+
 def test_what_is_damaged_on_its_way_is_left_out_and_named(light: World) -> None:
     served(light)
     day(light, "import", str(export(light, "what stands at the pond?", "A heron.")), "--yes")
@@ -138,7 +211,10 @@ def test_what_is_damaged_on_its_way_is_left_out_and_named(light: World) -> None:
     light.redis.hset(KEY, "../../x", json.dumps({"sha256": "../../x"}))
     light.night()
     assert "it was damaged on its way and left out; import it again" in day(light, "import", "--list").stdout
-    assert listed(light)[0]["damaged"]
+    (one,) = listed(light)
+    assert one["damaged"]
+    refused = day(light, "import", "--undo", one["import"], check=False)
+    assert "has brought nothing, so there is nothing to undo." in refused.stderr
     assert light.redis.keys(f"{KEY}:*") == []
 
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -30,6 +31,7 @@ from dispatcher.releases.night_command import NightCommandFailed, archive_is_her
 from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, HmemError, InvalidInput
 from shared.release.chats import ChatTable
+from shared.release.imports import only_in, released_batches
 from shared.release.manifest import LEXICAL, NOTES, current_release
 from shared.search.lexical import LexicalIndex
 from shared.turns.chunk import Chunk
@@ -143,8 +145,9 @@ class Selector:
         return {raw.decode("utf-8", "replace") for raw in client.lrange(keys.pending(chat_id), 0, -1)}
 
     def _known(self, asked: ForgetRequest) -> Iterator[Known]:
-        if asked.kind == "import":  # the archive says what it brought
-            yield from _archived(self._settings, asked)
+        if asked.kind == "import":  # the archive says what it brought, or the release
+            brought = _archived if archive_is_here(self._settings) else _brought
+            yield from brought(self._settings, asked)
             return
         for key, raw in self._redis.turns():
             with suppress(RecordRefused):
@@ -162,10 +165,26 @@ class Selector:
 
 
 def _released(settings: Settings, asked: ForgetRequest) -> Iterator[Known]:
-    for _, passages in groupby(released_chunks(settings, asked.chat_id), key=attrgetter("chat_id", "turn_ids")):
+    yield from _released_turns(settings, asked.chat_id)
+
+
+def _released_turns(settings: Settings, chat_id: str | None) -> Iterator[Known]:
+    for _, passages in groupby(released_chunks(settings, chat_id), key=attrgetter("chat_id", "turn_ids")):
         first, *more = passages
         words = " ".join(one.words for one in (first, *more))
         yield Known(first.chat_id, first.turn_ids[0], first.started_at, words, None, RELEASE)
+
+
+def _brought(settings: Settings, asked: ForgetRequest) -> Iterator[Known]:
+    """What only this import has brought, as the release says. Turns of which it has no words (hidden ones) are named without any."""
+    batches = partial(released_batches, settings.hmem_memory_dir, undone_imports(settings))
+    for chat_id, left in only_in(asked.batch, batches).items():
+        for one in _released_turns(settings, chat_id):
+            if one.turn_id in left:
+                left.remove(one.turn_id)
+                yield one
+        for turn_id in left:
+            yield Known(chat_id, turn_id, time.time(), "", None, EVENTS if is_event_turn(turn_id) else ARCHIVE)
 
 
 def _archived(settings: Settings, asked: ForgetRequest) -> Iterator[Known]:

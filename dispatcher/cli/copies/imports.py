@@ -171,33 +171,39 @@ def _numbered(memory: Memory) -> str:
 def imports(settings: Settings) -> list[dict[str, Any]]:
     """What each import has brought into each chat, oldest first, then the ones that were handed to the nights of another host.
 
-    `undone`: it is still in the archive, until a night has taken it out. Of the latter: `waiting`, `outcome` (how many turns were new, known …),
-    `done_at`, and `damaged`, if they were.
+    `archived`: whether the archive, or the release, has it; `undone`: it is still there, until a night has taken it out. Of what was handed over:
+    `waiting`, `outcome` (how many turns were new, known …), `done_at`, and `damaged`, if they were.
     """
     found = _archived(settings)
     names = {one["import"] for one in found}
     with closing(connect(settings)) as client:
         handed = ImportHandOver(client).all()
     for one in handed:
-        about = {"import": one.name, "at": one.at, "source": one.source, "files": one.files, "undone": False}
-        about |= {"waiting": one.waits, "outcome": one.outcome, "done_at": one.done_at, "damaged": one.damaged}
-        if one.waits or one.name not in names:
-            found += [about | {"chat_id": chat_id, "turns": turns} for chat_id, turns in one.chats.items()]
+        became = {"waiting": one.waits, "outcome": one.outcome, "done_at": one.done_at, "damaged": one.damaged}
+        if one.name in names and not one.waits:
+            found = [each | became if each["import"] == one.name else each for each in found]
+            continue
+        about = {"import": one.name, "at": one.at, "source": one.source, "files": one.files}
+        about |= {"archived": False, "undone": False} | became
+        found += [about | {"chat_id": chat_id, "turns": turns} for chat_id, turns in one.chats.items()]
     return found
 
 
 def _archived(settings: Settings) -> list[dict[str, Any]]:
+    """As the archive says, or the release where the archive is elsewhere."""
     from dispatcher.chat_data.forget.select import undone_imports
     from dispatcher.releases.night_command import NightCommandFailed, archive_is_here, read_lines
+    from shared.release.imports import last_of, released_batches
 
-    if not archive_is_here(settings):
-        return []
     undone = undone_imports(settings)
     try:
-        found = [orjson.loads(line) for line in read_lines(settings, "turns", "--imports")]
+        if archive_is_here(settings):
+            found = [orjson.loads(line) for line in read_lines(settings, "turns", "--imports")]
+        else:
+            found = last_of(released_batches(settings.hmem_memory_dir))
     except NightCommandFailed as error:
         raise ArchiveDamaged(f"The archive cannot be read: {error.message or error}") from error
-    return [one | {"undone": one.pop("event") in undone} for one in found]
+    return [one | {"archived": True, "undone": one.pop("event") in undone} for one in found]
 
 
 def _list(settings: Settings, *, json: bool) -> None:
@@ -222,7 +228,6 @@ def state_of(one: dict[str, Any], zone: ZoneInfo) -> str:
     if one["waiting"]:
         return f"; waits for the next night, since {zoned_text(one['at'], zone)}"
     counts = ", ".join(f"{count} {name}" for name, count in one["outcome"].items()) or "nothing"
-    counts += " (to be undone only where the archive is)" if one["outcome"].get("new") else ""
     became = "it was damaged on its way and left out; import it again" if one["damaged"] else counts
     return f"; the night of {zoned_text(one['done_at'], zone)}: {became}"
 
@@ -232,16 +237,21 @@ def _undo(settings: Settings, name: str, *, yes: bool, json: bool) -> None:
     from dispatcher.chat_data.forget.steps import open_context
     from dispatcher.cli.copies.chat_data import begin
 
+    if settings.remote_target:
+        raise InvalidInput(
+            f"The bot's memory is on another host (PUBLISH_TARGET), where an import is undone: run hmem import --undo {name} there."
+        )
     if _taken_back(settings, name):
         return
     known = [one for one in imports(settings) if one["import"] == name]
     if not known:
         raise InvalidInput(f"There is no import {name}. hmem import --list shows all.")
-    if "waiting" in known[0]:
-        raise InvalidInput(
-            f"A night has taken the import {name} into an archive on another host, or of another user, so it cannot be undone here. As another "
-            f"user's: run hmem import --undo {name} as root. On another host: hmem forget can erase its chat, single turns, or what --matching finds."
-        )
+    if not any(one["archived"] for one in known):
+        if known[0]["outcome"].get("new"):
+            raise InvalidInput(
+                f"The release in use does not have the import {name} yet. Undo it after the next good night."
+            )
+        raise InvalidInput(f"The import {name} has brought nothing, so there is nothing to undo.")
     if all(one["undone"] for one in known):
         raise InvalidInput(f"The import {name} is undone already. hmem forget --resume finishes it, or the next night.")
     with closing(connect(settings)) as client:

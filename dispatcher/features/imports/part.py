@@ -28,6 +28,7 @@ from dispatcher.answering.commands.command import CommandReply, Handler
 from dispatcher.chat_data.forget.layers.files import UPLOADS, remove_old_uploads
 from dispatcher.cli.copies.imports import handing_over, imports, state_of
 from dispatcher.releases.night_command import NightCommandFailed, as_ourselves, read_json
+from shared.errors import ForgetIncomplete
 from shared.hooks import hook
 from shared.system.files import make_dir, remove_tree
 from shared.system.processes import day_command
@@ -149,7 +150,7 @@ class ImportPart:
         return CommandReply(tr(DROPPED))
 
     def _undo(self, chat_id: str, name: str) -> CommandReply:
-        if name not in [one["import"] for one in self._imports(chat_id) if one.get("waiting", True)]:
+        if name not in [one["import"] for one in self._imports(chat_id) if one["archived"] or one["waiting"]]:
             return CommandReply(tr(USAGE), error=True)
         self._start(chat_id, f"undo-{name}", ["import", "--undo", name, "--yes"], None)
         return CommandReply(tr(UNDOING))
@@ -167,7 +168,7 @@ class ImportPart:
         rows = [
             row_of((" ".join([tr("Undo"), one["import"]]), f"/import undo {one['import']}"))
             for one in found
-            if one.get("waiting", True)
+            if one["archived"] or one["waiting"]
         ]
         return CommandReply("\n".join([*lines, "", *usage]), buttons=keyboard(*rows))
 
@@ -201,13 +202,15 @@ class ImportPart:
             done = subprocess.run(
                 command, stdin=subprocess.DEVNULL, stdout=printed, stderr=errors, start_new_session=True, check=False, **child
             )  # fmt: skip
-            output = errors if done.returncode else printed
+            # An undoing that waits for the night of another host ends with a receipt, too.
+            failed = done.returncode not in (0, ForgetIncomplete.exit_code)
+            output = errors if failed else printed
             output.seek(0)
             said = output.read().decode("utf-8", "replace").strip()
         if folder is not None:
             remove_tree(folder)
         log.info("an import has ended", name=name, code=done.returncode)
-        text = said.rpartition("\n")[2] if done.returncode else said.replace(f"{folder}/0/", "")[-SHOWN_CHARACTERS:]
+        text = said.rpartition("\n")[2] if failed else said.replace(f"{folder}/0/", "")[-SHOWN_CHARACTERS:]
         outbox = keys.outbox(bot_of(chat_id))
         message = {"id": f"import-{name}", "chat_id": chat_id, "text": text, "created_at": time.time()}
         cast(Any, self._core.background).rpush(outbox, sign_record(secret_in(self._settings), outbox, message))

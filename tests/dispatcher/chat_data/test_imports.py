@@ -18,10 +18,10 @@ from dispatcher.memory.day.memory import DayMemory
 from dispatcher.queue.consolidation import Consolidator
 from dispatcher.releases import night_command
 from dispatcher.releases.night_command import NightCommandFailed
-from nightly.imports.batches import Batch
 from nightly.imports.formats import formats
 from shared.config.settings import Settings
 from shared.errors import ForgetIncomplete, InvalidInput
+from shared.release.imports import Batch
 from shared.turns.events import Event
 from tests.nightly.imports.exports.builders import NOON, gpt_conversation, gpt_node, written, zipped
 from tests.support.world import World
@@ -124,6 +124,11 @@ def test_the_preview_says_what_it_is_and_shows_the_first_and_last_words(light: W
 def test_it_wants_one_thing(light: World, given: tuple[str, ...]) -> None:
     done = light.command("hmem", "import", *given, check=False)
     assert "Name the files to import, or give --list or --undo IMPORT alone." in done.stderr
+
+
+def test_the_nights_host_names_the_place_where_it_is_undone(light: World) -> None:
+    done = light.command("hmem", "import", "--undo", "x", "--yes", PUBLISH_TARGET="night@day.example:", check=False)
+    assert "The bot's memory is on another host (PUBLISH_TARGET), where an import is undone" in done.stderr
 
 
 def test_what_was_forgotten_stays_forgotten_when_its_import_is_undone_and_comes_again(light: World) -> None:

@@ -95,5 +95,5 @@ def _authorized_key(world: World, folder: Path) -> str:
     config.write_text(
         f'REDIS_URL = "{world.url}"\nHMEM_MEMORY_DIR = "{world.memory_dir}"\nHMEM_STATE_DIR = "{state}"\nEMBEDDER = "none"\n'
     )
-    receive = f"HMEM_CONFIG={config} {REPOSITORY}/deploy/hmem-receive"
+    receive = f"HMEM_CONFIG={config} PYTHONPATH={REPOSITORY} {REPOSITORY}/deploy/hmem-receive"
     return f'restrict,command="{receive}" {(folder / "night.pub").read_text()}'

@@ -104,9 +104,13 @@ class RedisLayer:
     def _imports(self, scope: Scope) -> Iterator[RedisEntry]:
         """Imports for another host's night, whole: they are compressed, so neither words nor a chat's part is searched for in them. Turns that are
         named by id are left to the night, which imports none that were erased."""
-        for one in ImportHandOver(self._redis).all() if scope.asked.kind in ("chat", "matching") else ():
+        for one in ImportHandOver(self._redis).all() if scope.asked.kind != "turn" else ():
             everywhere = scope.asked.kind == "matching" and any(map(scope.asked.concerns, one.chats))
-            if set(one.chats) & set(scope.chats) or (one.waits and everywhere):
+            if scope.asked.kind == "import":  # what became of it
+                covered = one.name == scope.asked.batch and not one.waits
+            else:
+                covered = bool(set(one.chats) & set(scope.chats)) or (one.waits and everywhere)
+            if covered:
                 layer = f"redis: import {one.name}"
                 yield RedisEntry(layer, keys.IMPORTS.encode(), b"", "field", tuple(one.files), one.name.encode())
                 if one.waits:
