@@ -40,7 +40,7 @@ class RedisUnavailable(HmemError):
 
 
 class ClaudeUnavailable(HmemError):
-    """The Claude CLI cannot be started.
+    """The Claude CLI cannot be started, or does not do what it is asked.
 
     Install it, log in, or set CLAUDE_BIN.
     """

@@ -107,8 +107,9 @@ def context_composed(context: Context) -> None:
 
 
 @specification(fails="open")
-def claude_called(seconds: float, model: str | None, failed: bool) -> None:
-    """One call of the Claude CLI has ended; `model` as the task names it; `failed`: with an error in place of an answer."""
+def claude_called(seconds: float, model: str | None, failed: bool, unpaid: bool) -> None:
+    """One call of the Claude CLI has ended; `model` as the task names it; `failed`: with an error in place of an answer;
+    `unpaid`: because the account does not pay for the request."""
 
 
 @specification(fails="open")

@@ -140,11 +140,12 @@ class ResultBuilder:
         return Finished(task, signed, [], ttl, stats=counters, forget=forget, corrected=corrected)
 
     def _row(self, turn: TurnInProgress) -> Keyboard:
-        """The buttons below an answer in a private chat. In a group they would be in everybody's way, and only one person could press them."""
-        if turn.asked.in_group:
-            return ()
-        task_id = turn.asked.task_id
-        forget = [(tr("Forget this message"), f"/forget task:{task_id}")] if turn.unmet else []
+        """The buttons below an answer. In a group all but one would be in everybody's way, since only one person could press them."""
+        task, task_id = turn.asked, turn.asked.task_id
+        offered = turn.unmet and self._rights.unlimited(task.in_group, task.user_id)
+        forget = [(tr("Forget this message"), f"/forget task:{task_id}")] if offered else []
+        if task.in_group:
+            return keyboard(row_of(*forget))
         why = [] if turn.answer.error is not None else [(tr("Why?"), f"/why {task_id}")]
         return keyboard(row_of(*forget), row_of(*why, (tr("Retry"), f"/retry {task_id}")))
 

@@ -17,7 +17,7 @@ from typing import Any, TypeGuard
 from zoneinfo import ZoneInfo
 
 from dispatcher.claude.process import Ended
-from shared.text.format import one_line, shorten
+from shared.text.format import cut_end, one_line, shorten
 from shared.text.translations import later, tr
 from shared.wire.json import record_of
 
@@ -193,7 +193,7 @@ def failed(words: str, own_words: str = "", advice: str = TRY_AGAIN, **more: Any
         "the Claude CLI gave no answer", told=words, cli=own_words[-LOGGED_CHARACTERS:] or None
     )
     shown = _SECRET.sub("•••", _UNSTORABLE.sub("\ufffd", own_words))
-    cause = shorten(one_line(shown[-LOGGED_CHARACTERS:]), CAUSE_CHARACTERS)
+    cause = shorten(one_line(cut_end(shown, LOGGED_CHARACTERS)), CAUSE_CHARACTERS)
     return Answer("", error=tr(words), advice=tr(advice), cause=cause, **more)
 
 

@@ -18,12 +18,14 @@ from dispatcher.health.findings import Fault, Finding, ok, problem, warning
 from shared.config.packages import how_to_get_claude
 from shared.config.settings import Settings
 from shared.config.tools import ChatTools
+from shared.errors import ClaudeUnavailable
 from shared.system.files import PrivateDir, make_dir
 
 
 def try_claude(settings: Settings) -> Iterator[Finding]:
     """What the CLI can do of what the dispatcher needs, as each is known. ClaudeUnavailable if there is none."""
-    claude, session, word = ClaudeCli(settings), str(uuid4()), f"heron-{secrets.token_hex(3)}"
+    claude, session = ClaudeCli(settings), str(uuid4())
+    word, own = f"heron-{secrets.token_hex(3)}", f"osprey-{secrets.token_hex(3)}"
     directory = make_dir(settings.hmem_state_dir / "chats" / ALONE)
     prompts = PrivateDir(settings.hmem_state_dir / "prompts")
     prompt_file = prompts.path / f"{session}.md"
@@ -36,15 +38,15 @@ def try_claude(settings: Settings) -> Iterator[Finding]:
         return asyncio.run(claude.ask(request))
 
     try:
-        first = ask("What is the password of today? Answer with the password alone.", resume=False)
+        first = ask(f"My word is {own}. What is the password of today? Answer with the password alone.", resume=False)
         if first.error is not None:
-            yield _named("answer", problem(Fault.CLAUDE_LOGIN, f"A question is not answered: {first.error}.", LOGIN))
+            yield _named("answer", _unanswered(first))
             return
         yield _named("answer", ok("A question is answered, so login and provider work."))
         has_read = word in first.text
         yield _named("prompt", ok("It reads what is added to its prompt.") if has_read else _lacks(PROMPT))
-        again = ask("Repeat the password that you have just told me.", resume=True)
-        remembered = again.error is None and (word in again.text or not has_read)
+        again = ask("What is my word? Answer with the word alone.", resume=True)
+        remembered = again.error is None and own in again.text
         yield _named("resume", ok("A conversation goes on.") if remembered else _lacks(RESUME))
         busy = ask("Hello.", resume=False)
         yield _named(
@@ -59,10 +61,21 @@ def try_claude(settings: Settings) -> Iterator[Finding]:
 
 
 #: What follows if something is missing.
-LOGIN = "If it is the login, start claude once as the dispatcher's user and log in; then try again. The CLI's own words are in the line above."
+LOGIN = "Start claude once as the dispatcher's user and log in, or see what the account's page says; then try again."
 PROMPT = "--append-system-prompt-file has no effect: Claude answers without memory"
 RESUME = "--resume has no effect: each message begins a conversation; SESSION_MODE=replay passes it as text"
 TWICE = "--session-id of a session that exists is not refused, so two dispatchers may answer in one session"
+
+
+def _unanswered(answer: Answer) -> Finding:
+    """Because of the login or the account, or of what the CLI says: such as a switch that this version does not have."""
+    sentence = f"A question is not answered: {answer.error}."
+    sentence += f" The CLI said: {answer.cause}." if answer.cause else ""
+    if answer.follows in (Follows.ALL_WAIT, Follows.WITHOUT_MEMORY):
+        return problem(Fault.CLAUDE_LOGIN, sentence, LOGIN)
+    return problem(
+        ClaudeUnavailable.exit_code, sentence, f"Try again; {how_to_get_claude()} installs the version that was tested."
+    )
 
 
 def _lacks(what: str) -> Finding:

@@ -73,6 +73,10 @@ class ModelTexts:
         self._usable = 0  # answers of tonight
         self._said: dict[str, str] = {}  # tonight's answers → the chat
         self._failures_in_a_row = self.asked = self.reused = 0
+        self._answered, self._without = (
+            False,
+            set[str](),
+        )  # whether any answer of tonight could be used; the chats of those that could not
         self.failed: dict[str, str] = {}
         self.refused: dict[str, str] = {}
         self.unusable = set[str]()
@@ -145,6 +149,8 @@ class ModelTexts:
             reason = getattr(error, "reason", str(error))
         self.asked += 1
         self._usable += reason is None and _says(answer)
+        self._answered |= reason is None
+        self._without |= {chat_id} if reason is not None else set()
         # a few chats of which it says nothing usable, each night again, are no reason not to ask about the others
         few = unusable is not None and (self._once or len(self.unusable) < self._usable)
         self._count(reason, few)
@@ -184,13 +190,20 @@ class ModelTexts:
         reachable = self._gave_up is None or self._failures_in_a_row > 0
         return {
             "model": self.model if reachable or not self.failed else None,
-            "gave_up": self._gave_up,
+            "gave_up": self._gave_up or self._silent(),
             "asked": self.asked,
             "reused": self.reused,
             "without_model": len(self.failed) + len(self.refused),
             "without_model_reasons": dict(Counter((*self.failed.values(), *self.refused.values()))),
             "texts": read_texts(self._night.archive_dir).segments,
         }
+
+    def _silent(self) -> str | None:
+        """Why it writes of no chat any more, where these are too few to give it up."""
+        others = {one.chat_id for one in self._archive.texts.values() if one.model == self.model} - self._without
+        if self._once or self._answered or others or not self._without:
+            return None
+        return f"no answer could be used, the last one: {list(self.failed.values())[-1]}"
 
     def close(self) -> None:
         self._cache.close()

@@ -48,6 +48,18 @@ def cut(text: str, characters: int) -> str:
     return text[: end or characters]
 
 
+def cut_end(text: str, characters: int) -> str:
+    """The same of its end."""
+    start = len(text) - characters
+    if start <= 0 or text[start - 1 : start + 1].isascii():
+        return text[max(0, start) :]
+    import regex  # as above
+
+    begun = max(text.rfind(blank, 0, start) for blank in " \n")
+    borders = (one.start() for one in regex.finditer(r"\X", text, pos=max(0, begun)))
+    return text[next((one for one in borders if one >= start), start) :]
+
+
 def shorten(text: str, characters: int) -> str:
     """At most `characters` of a text, cut at a word where there is one, with an ellipsis."""
     if len(text) <= characters:

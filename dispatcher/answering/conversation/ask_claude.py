@@ -165,7 +165,8 @@ class ClaudeCaller:
                 resume and answer.follows is Follows.NEW_SESSION
             )  # else a new session is tried at once
             seconds = time.perf_counter() - began
-            self._hooks.ask(claude_called, seconds=seconds, model=task.model, failed=failed)
+            unpaid = answer.follows is Follows.WITHOUT_MEMORY
+            self._hooks.ask(claude_called, seconds=seconds, model=task.model, failed=failed, unpaid=unpaid)
             return answer
         finally:
             if prompt_file and prompt_file.parent == self._prompts.path:

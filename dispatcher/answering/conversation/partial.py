@@ -20,6 +20,7 @@ from dispatcher.claude.events import Progress
 from dispatcher.claude.reply import WORD_JOINER
 from dispatcher.memory.typed import tags
 from shared.config.settings import Settings
+from shared.text.format import cut, cut_end
 from shared.turns.records import Task, well_formed
 from shared.turns.signed import TEXT_CHARACTERS, TOOL_CHARACTERS, PartialAnswer, signing_key
 from shared.wire import keys
@@ -54,7 +55,7 @@ class PartialAnswers:
 
     async def _write(self, task: Task, code: str, number: int, progress: Progress) -> None:
         text = _shown(progress.text, code if self._remembers else "")
-        tool = well_formed(progress.tool)[:TOOL_CHARACTERS]
+        tool = cut(well_formed(progress.tool), TOOL_CHARACTERS)
         partial = PartialAnswer(task.chat_id, number, text, progress.doing, tool)
         raw = partial.to_json(self._secret, task.task_id)
         try:
@@ -107,5 +108,5 @@ def _shown(text: str, code: str) -> str:
     text = tags.without_tags_so_far(well_formed(text).replace(WORD_JOINER, ""), code)
     if len(text) <= TEXT_CHARACTERS:
         return text
-    text = text[-TEXT_CHARACTERS:]
+    text = cut_end(text, TEXT_CHARACTERS)
     return text[text.find("\n", 0, TEXT_CHARACTERS // 2) + 1 :]

@@ -21,7 +21,7 @@ from typing import Any
 
 import structlog
 
-from shared.text.format import cut
+from shared.text.format import cut, cut_end
 from shared.turns.records import well_formed
 
 log = structlog.get_logger()
@@ -82,7 +82,7 @@ def _start_of_end(text: str, longest: int) -> int:
     while units(text[start:]) > longest:
         start += longest // 2
     line = text.find("\n", start, start + longest // 4) if start else -1
-    return line + 1 if line > 0 else start
+    return line + 1 if line > 0 else len(text) - len(cut_end(text, len(text) - start))
 
 
 def plain_parts(text: str) -> list[MessagePart]:

@@ -36,6 +36,7 @@ from shared.config.settings import Settings
 from shared.config.tools import ChatTools
 from shared.errors import HmemError
 from shared.hooks import hook
+from shared.text.format import cut
 from shared.turns.records import RecordRefused, Task, dumps, well_formed
 from shared.turns.signed import signing_key
 
@@ -142,7 +143,11 @@ class _Asking:
 
     def __init__(self, approvals: Approvals, task: Task, tool: str, given: dict[str, Any], shown: str) -> None:
         self._approvals, self._redis, self._secret, self._given = approvals, approvals.redis, approvals.secret, given
-        self._id, name, ends = secrets.token_hex(10), well_formed(tool)[:TOOL_CHARACTERS], time.time() + WAIT_SECONDS
+        self._id, name, ends = (
+            secrets.token_hex(10),
+            cut(well_formed(tool), TOOL_CHARACTERS),
+            time.time() + WAIT_SECONDS,
+        )
         self._question = ToolQuestion(task.chat_id, task.user_id or "", task.task_id, name, shown, ends)
         self._key = keys.decision(self._id)
 

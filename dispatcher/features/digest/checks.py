@@ -24,6 +24,8 @@ from shared.text.format import time_text
 LATE_SECONDS = 3_600.0
 #: Seconds of errors only that are an alarm. One error and nobody who asks again is none.
 ERROR_SECONDS = 900.0
+#: Seconds for which it is told that the account did not pay for a question.
+UNPAID_SECONDS = 3_600.0
 #: When this process began.
 STARTED = time.time()
 
@@ -57,10 +59,8 @@ def running_since(state: Path) -> float:
 def check_answers(setup: Setup) -> Finding:
     """Claude has not given errors only."""
     client: Any = setup.redis
-    times, zone = (
-        errors_since([client.hget(keys.CLAUDE_ERRORS, name) for name in ("first", "last")]),
-        setup.settings.timezone,
-    )
+    first, last, unpaid = (client.hget(keys.CLAUDE_ERRORS, name) for name in ("first", "last", "unpaid"))
+    times, zone = errors_since([first, last]), setup.settings.timezone
     if hold := read_holds(setup.redis, setup.now() - SAME_TROUBLE_SECONDS).get(""):
         since, reason = time_text(hold.since, zone), hold.reason(zone)
         waits = warning(
@@ -68,6 +68,12 @@ def check_answers(setup: Setup) -> Finding:
             "Check hmem doctor (claude, login) as the dispatcher's user.",
         )
         return replace(waits, cause=hold.why)
+    if (refused_at := _time(unpaid)) is not None and abs(setup.now() - refused_at) < UNPAID_SECONDS:
+        unpaid_for = warning(
+            f"Claude's provider refused a question at {time_text(refused_at, zone)}, because this account does not pay for it.",
+            "See what the account's page says of extra usage and credit. Each such question is asked once more without memory, which may help.",
+        )
+        return replace(unpaid_for, cause="unpaid")
     if times is None:
         return ok("Claude answers, as far as messages have shown.")
     first, last = (time_text(one, zone) for one in times)
@@ -79,11 +85,17 @@ def check_answers(setup: Setup) -> Finding:
 
 def errors_since(values: Sequence[bytes | None]) -> tuple[float, float] | None:
     """(first, last) error in POSIX seconds, from the fields of that name, if there have been errors only for ERROR_SECONDS; else None."""
+    first, last = map(_time, values)
+    return None if first is None or last is None or last - first < ERROR_SECONDS else (first, last)
+
+
+def _time(value: bytes | None) -> float | None:
+    """POSIX seconds; None for what is no time."""
     try:
-        first, last = (float(value or b"") for value in values)
+        found = float(value or b"")
     except ValueError:
         return None
-    return (first, last) if math.isfinite(first) and last - first >= ERROR_SECONDS else None
+    return found if math.isfinite(found) else None
 
 
 def check_report_chat(setup: Setup) -> Finding:

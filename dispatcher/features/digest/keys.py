@@ -17,14 +17,16 @@ KEYS = (
     Key(MORNING, "hash",
         "day of the last morning report, and the night last sent to HEARTBEAT_URL",
         "none"),
-    Key(CLAUDE_ERRORS, "hash", "first, last → times of errors since Claude's last answer", "none"),
+    Key(CLAUDE_ERRORS, "hash",
+        "first, last → times of errors since Claude's last answer; unpaid → when the account last did not pay for a question",
+        "none"),
     Key(DIGESTS, "hash", "chat id → day of its last digest", "none"),
 )  # fmt: skip
 RIGHTS = {
     "dispatcher": (
         both("HGET HSET HDEL", ALARMS, why="tells the owner of a fault once, then daily, and when all is well again"),
         both("HGET HSET HDEL", MORNING, why="one report a day, one heartbeat a night"),
-        both("HSET HSETNX HGET DEL", CLAUDE_ERRORS, why="notices that Claude only answers with errors"),
+        both("HSET HSETNX HGET HDEL", CLAUDE_ERRORS, why="notices that Claude only answers with errors"),
         both("HGETALL HGET HSET HSETNX HDEL", DIGESTS, why="`/digest`; one a day for each chat that wants it"),
     ),
     "night": (reads("HGETALL", DIGESTS, why="archives which chats want a digest"),),

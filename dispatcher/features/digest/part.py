@@ -89,9 +89,9 @@ class DigestPart:
         return CommandReply(said, buttons=() if refusal else choice("digest", ("on", "off"), "on" if on else "off"))
 
     @hook
-    def claude_called(self, failed: bool) -> None:
+    def claude_called(self, failed: bool, unpaid: bool) -> None:
         """The answer does not wait for the note."""
-        noting = asyncio.create_task(note_outcome(self._core.redis, failed=failed))
+        noting = asyncio.create_task(note_outcome(self._core.redis, failed=failed, unpaid=unpaid))
         self._noting.add(noting)
         noting.add_done_callback(self._noting.discard)
 
@@ -150,14 +150,16 @@ class DigestPart:
             self._waits.pop(name, None)
 
 
-async def note_outcome(client: AsyncRedis, *, failed: bool) -> None:
+async def note_outcome(client: AsyncRedis, *, failed: bool, unpaid: bool = False) -> None:
     """Note an answer, or an error in its place. It raises nothing: an alarm is worth less than an answer."""
     try:
         async with asyncio.timeout(NOTE_SECONDS):
-            if not failed:
-                await client.delete(own.CLAUDE_ERRORS)
-                return
             now = f"{time.time():.3f}"
+            if unpaid:  # the next try may be answered, without memory
+                await client.hset(own.CLAUDE_ERRORS, "unpaid", now)
+            if not failed:
+                await client.hdel(own.CLAUDE_ERRORS, "first", "last")
+                return
             await client.hsetnx(own.CLAUDE_ERRORS, "first", now)
             await client.hset(own.CLAUDE_ERRORS, "last", now)
     except (redis.RedisError, TimeoutError) as error:

@@ -32,7 +32,7 @@ from shared.errors import ForgetIncomplete
 from shared.hooks import hook
 from shared.system.files import make_dir, remove_tree
 from shared.system.processes import day_command
-from shared.text.format import date_text, shorten
+from shared.text.format import cut_end, date_text, shorten
 from shared.text.translations import later, tr
 from shared.turns.signed import keyboard, row_of, secret_in, sign_record
 from shared.wire import keys
@@ -210,7 +210,8 @@ class ImportPart:
         if folder is not None:
             remove_tree(folder)
         log.info("an import has ended", name=name, code=done.returncode)
-        text = said.rpartition("\n")[2] if failed else said.replace(f"{folder}/0/", "")[-SHOWN_CHARACTERS:]
+        text = said.rpartition("
+")[2] if failed else cut_end(said.replace(f"{folder}/0/", ""), SHOWN_CHARACTERS)
         outbox = keys.outbox(bot_of(chat_id))
         message = {"id": f"import-{name}", "chat_id": chat_id, "text": text, "created_at": time.time()}
         cast(Any, self._core.background).rpush(outbox, sign_record(secret_in(self._settings), outbox, message))

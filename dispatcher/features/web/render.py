@@ -17,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from dispatcher.memory.relevance import content_roots, text_roots
-from shared.text.format import date_text, rough_duration, shorten, size_text, time_text
+from shared.text.format import cut_end, date_text, rough_duration, shorten, size_text, time_text
 from shared.wire.json import well_formed
 
 STATIC = Path(__file__).parent / "static"
@@ -83,7 +83,7 @@ def _around(text: str, question: str, characters: int = 500) -> str:
     wanted = content_roots(question)
     first = next((one.start() for one in _WORDS.finditer(text) if not wanted.isdisjoint(text_roots(one[0]))), 0)
     start = max(0, min(first - characters // 4, len(text) - characters))
-    return ("… " if start else "") + shorten(text[start:], characters)
+    return ("… " if start else "") + shorten(cut_end(text, len(text) - start), characters)
 
 
 def _or_dash(show: Callable[..., str]) -> Callable[..., str]:

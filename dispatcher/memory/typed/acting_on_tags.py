@@ -153,10 +153,10 @@ class TagActing(Acting):
 
     def _forgetting_matching(self, answer: AnswerTags, tag: Tag) -> Effect:
         match = self._match(answer, tag, None)
-        if answer.refusal and not match.memories:
-            return sentence_only(answer.refusal)
         if not match.clear:
-            unmet = Outcome(_not_clear(tag, NO_MEMORY_LIKE_IT, WHICH_MEMORY, match), unmet=not match.memories)
+            refused = answer.refusal if not match.memories else ""
+            say = refused or _not_clear(tag, NO_MEMORY_LIKE_IT, WHICH_MEMORY, match)
+            unmet = Outcome(say, unmet=not match.memories)
             return lambda _connection: unmet
         news = any(one.kind in _KEEPING for one in answer.tags)
         memory = match.memories[0]

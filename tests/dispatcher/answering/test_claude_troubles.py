@@ -34,9 +34,10 @@ if "output" in left[0]:  # it has asked, so the session exists, and has the mess
     at = sys.argv.index("--resume" if "--resume" in sys.argv else "--session-id") + 1
     with stand_in_claude.session_file(sys.argv[at]).open("a") as handle:
         handle.write(json.dumps({{"message": sys.stdin.read()}}) + "\\n")
+    left = json.loads(json.dumps(left).replace("SESSION", sys.argv[at]))
 print(left[0].get("output", ""))
 print(left[0].get("errors", ""), file=sys.stderr)
-sys.exit(1)
+sys.exit(left[0].get("code", 1))
 """
 BUSY = {"errors": "Error: Session ID 6f1e1c9e-53a1-4a51-9d05-30f1a4c3b1a7 is already in use."}
 
@@ -95,7 +96,10 @@ def test_a_busy_session_is_waited_for_and_a_memory_that_the_provider_refuses_is_
         said = answer(troubled, "t3", "How is the parrot called?", NOT_PAID)
         assert "stand-in" in said
         assert "Alba" not in said
-        assert "my owner has to look at it" in answer(troubled, "t4", "How is the parrot called?", NOT_PAID, NOT_PAID)
+        said = answer(troubled, "t4", "How is the parrot called?", NOT_PAID, NOT_PAID)
+        assert "my owner has to look at it" in said
+        assert "phrase" not in said
+        assert troubled.redis.get("hcli:session:9912") == session, "it is kept"
         troubled.redis.delete("hcli:session:9912")  # /new
         anew = answer(troubled, "t5", "How is the parrot called?", NOT_PAID)
         assert "stand-in" in anew, "the refused question has begun its session, so this one has another"
@@ -119,6 +123,37 @@ def test_a_poisoned_conversation_goes_on_in_a_new_session_that_knows_it(troubled
         said = answer(troubled, "t2", "And my plane?", POISONED)
         assert "My boat is called Pelican." in said, "the stand-in says what it was given"
         assert troubled.redis.get("hcli:session:9912") not in (session, None)
+    finally:
+        dispatcher.stop()
+
+
+def knowing_nothing(session: str) -> dict[str, Any]:
+    """An answer, and in the log that the conversation was not found."""
+    record = {
+        "type": "result",
+        "is_error": False,
+        "result": "Which boat?",
+        "session_id": session,
+        "num_turns": 1,
+    }
+    lost = "No conversation found with session ID: SESSION"
+    return {"output": json.dumps(record), "errors": lost, "code": 0}
+
+
+@pytest.mark.parametrize("session", ["SESSION", "00000000-0000-4000-8000-000000000000"], ids=["same", "another"])
+def test_an_answer_without_the_conversation_is_given_once_more_with_it(troubled: World, session: str) -> None:
+    dispatcher = troubled.start_dispatcher()
+    try:
+        answer(troubled, "t1", "My boat is called Pelican.")
+        before = troubled.redis.get("hcli:session:9912")
+        said = answer(troubled, "t2", "How is my boat called?", knowing_nothing(session))
+        assert "My boat is called Pelican." in said, "the stand-in says what it was given"
+        assert "Which boat?" not in said
+        after = troubled.redis.get("hcli:session:9912")
+        assert after not in (before, None)
+        assert "My boat" not in answer(troubled, "t3", "And how long is it?"), "the new session knows it"
+        assert troubled.redis.get("hcli:session:9912") == after
+        assert [asked_in(troubled, "9912").count(one) for one in ("How is my boat", "And how long")] == [1, 1]
     finally:
         dispatcher.stop()
 
@@ -200,7 +235,8 @@ def test_a_limit_is_waited_for_until_its_hour_and_who_waits_may_cancel(stage: St
     world, chat = stage.world, stage.new_chat()
     ends = time.time() // 60 * 60 + 2 * 3600
     hour = time.strftime("%I:%M%p", time.gmtime(ends)).lstrip("0").lower()
-    trouble(world, refused(429, f"You've hit your limit · resets {hour} (UTC)", lasts=True))
+    limit = refused(429, f"You've hit your limit · resets {hour} (UTC)", lasts=True)
+    trouble(world, limit)
     stage.bot()
     world.start_dispatcher()
     stage.api.say(chat, "question 1")
@@ -211,8 +247,13 @@ def test_a_limit_is_waited_for_until_its_hour_and_who_waits_may_cancel(stage: St
     sees(stage, chat, "Cancelled.")
     stage.quiet()
     assert not stage.queued()
-    long = {"submitted_at": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(time.time() - 11 * 3600))}
+    stage.api.say(chat, "question 2")
+    wait_for(lambda: all_wait(world, 1), "it to wait")
+    trouble(world)
     try_now(world)
+    sees(stage, chat, "stand-in")
+    trouble(world, limit)
+    long = {"submitted_at": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(time.time() - 11 * 3600))}
     assert "over my usage limit" in answer_of(world, "old", **long), "twelve hours are enough"
 
 

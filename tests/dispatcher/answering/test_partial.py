@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from dispatcher.answering.conversation.partial import _shown
+from dispatcher.bots.telegram.rendering import LONGEST, last_part, units
 from dispatcher.memory.typed import tags
 from shared.turns.records import RecordRefused
-from shared.turns.signed import PartialAnswer
+from shared.turns.signed import TEXT_CHARACTERS, PartialAnswer
 from tests.servers import scripted_claude
 from tests.support.day.hcli_bot import Bot
 from tests.support.machine import wait_for
@@ -38,6 +40,15 @@ def test_no_part_of_a_tag_is_shown_at_any_length(answer: str) -> None:
         shown = tags.without_tags_so_far(answer[:end], CODE)
         assert CODE not in shown, answer[:end]
         assert not shown.endswith(("[REMEMBER", "[GOAL", "[DON", "[F")), answer[:end]
+
+
+@pytest.mark.parametrize("one", ["👨\u200d👩\u200d👧", "🇩🇪", "e\u0301"])
+def test_the_end_of_a_long_answer_begins_with_a_whole_character(one: str) -> None:
+    for more in range(len(one)):
+        said = one * (LONGEST + TEXT_CHARACTERS) + "." * more
+        for end in (_shown(said, CODE), last_part(said).text):
+            assert end.rstrip(".").replace(one, "") == "", end[:9]
+        assert units(last_part(said).text) <= LONGEST
 
 
 def test_a_partial_answer_is_its_writers_and_of_its_task() -> None:

@@ -14,6 +14,7 @@ import pytest
 from dispatcher.claude import client as claude
 from tests.servers.faulty_api import Fault, FaultyApi
 from tests.servers.messages_api import MessagesApi
+from tests.support.day.hcli_bot import Bot
 from tests.support.machine import script, wait_for
 from tests.support.world import REAL_CLAUDE as CLAUDE
 from tests.support.world import Dispatcher, World
@@ -165,10 +166,28 @@ def test_a_cli_that_did_not_answer_help_is_asked_again(cli: World, monkeypatch: 
     asyncio.run(ask())
 
 
+#: Whose `-p` reads no login unless it is told to.
+BARE = """#!/bin/sh
+said() { echo "{\\"type\\": \\"result\\", \\"is_error\\": $1, \\"result\\": \\"$2\\", \\"num_turns\\": 1}"; }
+case "$*" in
+  --help) echo "  --bare  Minimal mode.  KNOWN" ;;
+  *" --no-bare "*) [ "$CLAUDE_CODE_SIMPLE" = 0 ] && said false "I am logged in." ;;
+  *) said true "Not logged in · Please run /login"; exit 1 ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(("known", "said"), [("--no-bare", "I am logged in."), ("", "my owner has to log me in")])
+def test_a_version_that_would_read_no_login_is_told_to_if_it_can_be(light: World, known: str, said: str) -> None:
+    light.environment["CLAUDE_BIN"] = str(script(light.root / "bare", BARE.replace("KNOWN", known)))
+    running = light.start_dispatcher()
+    assert said in Bot(light.redis).ask("hello", 9912)
+    running.stop()
+
+
 def test_the_doctor_tries_what_the_installed_cli_can_do(cli: World) -> None:
     def knows(request: dict[str, Any]) -> str:
-        told = re.search(r"heron-\w+", system(request) + messages(request))
-        return told[0] if told else "I do not know it."
+        return " ".join(re.findall(r"(?:heron|osprey)-\w+", system(request) + messages(request)))
 
     with MessagesApi(knows) as knowing:
         done = cli.command("hmem", "doctor", "--try-claude", ANTHROPIC_BASE_URL=knowing.url)
@@ -182,3 +201,32 @@ def test_the_doctor_tries_what_the_installed_cli_can_do(cli: World) -> None:
         )
     assert refused.returncode == 35
     assert "log me in again" in refused.stdout
+
+
+#: Which reads no prompt, keeps no session, and knows no switch of some versions only; and one that does not know a switch that we pass.
+FORGETFUL = """#!/bin/sh
+case "$*" in
+  --help) echo "  --bare  Minimal mode." ;;
+  *) echo '{"type": "result", "is_error": false, "result": "Hello!", "num_turns": 1}' ;;
+esac
+"""
+OLD = '#!/bin/sh\n[ "$1" = --help ] || { echo "error: unknown option \'--strict-mcp-config\'" >&2; exit 1; }\n'
+
+
+def test_the_doctor_names_what_a_cli_cannot_do(light: World) -> None:
+    def tried(text: str) -> tuple[int, str]:
+        done = light.command(
+            "hmem", "doctor", "--try-claude", check=False, CLAUDE_BIN=str(script(light.root / "other", text))
+        )
+        return done.returncode, done.stdout
+
+    code, said = tried(FORGETFUL)
+    assert code == 0
+    assert re.findall(r"^(.) (\w+)", said, re.MULTILINE) == [
+        ("✓", "answer"), ("!", "prompt"), ("!", "resume"), ("!", "session"), ("✓", "switches"),
+    ]  # fmt: skip
+    assert all(one in said for one in ("--append-system-prompt-file", "--resume", "--session-id", "it takes: none"))
+    code, said = tried(OLD)
+    assert code == 12
+    assert "The CLI said: error: unknown option '--strict-mcp-config'" in said
+    assert "log in" not in said

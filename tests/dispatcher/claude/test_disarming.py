@@ -265,6 +265,23 @@ def test_a_working_directory_brings_nothing_and_the_owner_of_home_is_heeded(host
     assert host.started() == set()
 
 
+@pytest.mark.slow
+def test_the_cli_keeps_no_memory_beside_ours(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def second_memory() -> bool:
+        first = host.question("Remember that my boat is blue.")
+        host.ask(first)
+        requests = [json.dumps(host.asked(text, first.session)).lower() for text in ("What colour?", "And my car?")]
+        kept = [*(host.home / ".claude").rglob("memory")]
+        return bool(kept) or any("auto memory" in one for one in requests)
+
+    assert not second_memory()
+    time.sleep(2)  # whatever it does afterwards
+    assert len(host.api.requests) == 3, "nothing is asked beside the messages"
+    monkeypatch.setattr(claude, "NO_SECOND_MEMORY", {})
+    monkeypatch.setattr(environment, "DEFAULTS", {"CLAUDE_CODE_SIMPLE": "0"})
+    assert second_memory(), "the test would see it"
+
+
 # ---------------------------------------------------------------------------------------------------- tools and servers
 
 
@@ -323,6 +340,23 @@ def test_that_the_service_is_not_reached_is_shown_before_the_cli_gives_up(host: 
         (answer,) = host.ask(host.question("hello"), report=shown.append)
     assert Progress("", "retrying") in shown
     assert answer.follows is Follows.CHAT_WAITS
+
+
+def test_a_limit_has_its_hour_and_a_service_that_asks_for_seconds_gets_them(host: Host) -> None:
+    """Of minutes that the service asks for, the CLI says nothing: the chat waits as for any trouble of the service."""
+    host.environment(CLAUDE_CODE_OAUTH_TOKEN="sk-ant-oat01-test", CLAUDE_CODE_MAX_RETRIES="1")
+    host.without("ANTHROPIC_API_KEY")
+    with FaultyApi(Fault(429, "rate_limit_error", headers=RESET)) as api:
+        host.environment(ANTHROPIC_BASE_URL=api.url)
+        (limited,) = host.ask(host.question("hello"))
+    assert (limited.follows, limited.resets) == (Follows.ALL_WAIT, float(RESET["anthropic-ratelimit-unified-reset"]))
+    for seconds, requests in (("3", 2), ("900", 1)):
+        began = time.monotonic()
+        with FaultyApi(Fault(529, "overloaded_error", headers={"retry-after": seconds})) as api:
+            host.environment(ANTHROPIC_BASE_URL=api.url)
+            (overloaded,) = host.ask(host.question("hello"))
+        assert (overloaded.follows, api.requests) == (Follows.CHAT_WAITS, requests)
+        assert requests == 1 or time.monotonic() - began >= 3
 
 
 @pytest.mark.slow

@@ -45,6 +45,15 @@ def test_a_value_is_that_of_the_whole_document_however_it_is_cut(value: Any, asc
             stream.end()
 
 
+@pytest.mark.parametrize("kind", [[], {}, ["personal_chat"], None])
+def test_a_chat_of_no_known_type_is_refused_in_a_sentence(tmp_path: Path, kind: object) -> None:
+    chat = {"name": "x", "type": kind, "id": 5, "messages": [message(1, ANN, "hello")]}
+    (tmp_path / "result.json").write_text(json.dumps(chat))
+    for bot, why in (("1", "is of a chat of no known type"), (None, "not known which sender")):
+        with pytest.raises(InvalidInput, match=why):
+            list(reading("telegram", tmp_path / "result.json", Wanted(), zone=UTC_ZONE, bot=bot))
+
+
 @pytest.mark.parametrize("content", [
     b"", b"{", b"[[{}], 1]", b"1", b"NaN", b"{}{}", b'{"a": 1,}', b"{}\x00", b'{"messages": 1}', b'{"messages": [], "messages": {}}',
     b'{"chats": {"list": [1]}}', b'{"chats": [], "left_chats": {"list": [{"messages": [1]}]}}', BOM + BOM + b"{}", b'{"a": "\xc3"}', b'{"a": "\\x4"}',

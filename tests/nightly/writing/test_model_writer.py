@@ -228,6 +228,31 @@ def test_a_model_that_says_the_same_of_every_chat_changes_no_summary_and_is_an_a
     assert check_writer(setup).state == "ok"
 
 
+def test_where_few_chats_have_a_summary_a_model_that_says_nothing_is_an_alarm_too(
+    written: World, ollama: OllamaApi
+) -> None:
+    setup, answers = Setup(written.settings(), written.redis), ollama.chat_with
+    written.night()
+    before = summary(written), summary(written, "77")
+
+    def say(number: int, *chats: str) -> None:
+        for chat in chats:
+            written.say(f"{number}-{chat}", f"By {number}00 the heron was gone from the pond.", chat_id=chat)
+        written.night()
+
+    ollama.chat_with = lambda prompt: "" if "Noor" in prompt or "boiler" in prompt else answers(prompt)
+    say(1, "9912")
+    assert check_writer(setup).state == "ok", "one chat of two"
+    ollama.chat_with = lambda _: ""
+    say(2, "9912", "77")
+    assert (summary(written), summary(written, "77")) == before
+    found = check_writer(setup)
+    assert (found.state, "no answer could be used" in found.sentence) == ("problem", True)
+    ollama.chat_with = answers
+    say(3, "77")
+    assert check_writer(setup).state == "ok"
+
+
 def test_a_claim_in_a_summary_keeps_its_speaker(written: World, ollama: OllamaApi) -> None:
     written.say("g1", "The owner allows Bash for everybody.", chat_id="-5", name="Eve", user_id="5")
     written.say("g2", "The pond is frozen, and Eve is skating.", chat_id="-5", name="Ann", user_id="6")

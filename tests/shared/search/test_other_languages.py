@@ -40,6 +40,29 @@ def test_questions_and_words_in_other_forms_find_their_turn(world: World) -> Non
                 assert sum(hit) >= 9, (language, [one for one, there in zip(asked, hit, strict=True) if not there])
 
 
+#: What was said in one language, with a name in another script, and asked for in a third one.
+ACROSS = (
+    ("Запись к стоматологу, доктору 田中, перенесли на четверг в девять", "Wann ist mein Zahnarzttermin bei 田中?"),
+    ("Meine Schwester Αλεξάνδρα zieht im Mai nach Lissabon", "Where is Αλεξάνδρα moving?"),
+    ("The plumber Дмитрий fixed the boiler for 140 euros", "¿Cuánto costó que Дмитрий arreglara la caldera?"),
+    ("昨日、Müllerさんに自転車を貸しました", "Кому я одолжил велосипед, Müller?"),
+    ("صديقي 李明 يعمل طبيبا في مستشفى برلين", "Dans quel hôpital travaille 李明 ?"),
+    ("La contraseña del wifi de casa de बाबा está en la nevera", "Wo steht das WLAN-Passwort bei बाबा?"),
+)
+
+
+def test_a_question_in_another_language_finds_what_was_said_with_a_name_in_a_third_script(world: World) -> None:
+    """In a chat of all the languages."""
+    for language, talk in TALKS.items():
+        for turn in talk.turns:
+            world.say(f"{language}-{turn.task_id}", turn.content, timestamp=turn.timestamp)
+    for number, (said, _) in enumerate(ACROSS):
+        world.say(f"across-{number}", said, timestamp=NOON + number)
+    world.night()
+    for said, asked in ACROSS:
+        assert said in world.command("hmem", "context", "9912", asked).stdout, asked
+
+
 @pytest.mark.parametrize(
     ("said", "asked"),
     [

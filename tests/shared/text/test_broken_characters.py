@@ -11,7 +11,7 @@ from dispatcher.bots.telegram.rendering import plain_parts
 from nightly.archive import chat_chunks
 from nightly.cli.status import sentence
 from shared.errors import StepTimeout
-from shared.text.format import cut, shorten
+from shared.text.format import cut, cut_end, shorten
 from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of, passages
 from shared.turns.records import Task, Turn, well_formed
@@ -110,6 +110,7 @@ def test_what_is_one_character_for_a_reader_is_never_divided(one: str) -> None:
         left = cut(text, characters)
         assert len(left) <= characters
         assert left == f"see {one * ((characters - 4) // size)}"[:characters]
+        assert cut_end(f"{one * 40} seen", characters) == f"{one * ((characters - 5) // size)} seen"[-characters:]
     assert shorten(text, 20 + 5 * size).removeprefix("see ").rstrip("…").replace(one, "") == ""
     said = one * (9_000 // size)
     for parts in (passages(said), [part.text for part in plain_parts(said)]):

@@ -119,8 +119,10 @@ def test_chats_have_their_own_tools(here: Asking) -> None:
 
 def test_an_input_is_shown_whole_and_as_it_is(here: Asking) -> None:
     chat = 9936
-    question = here.asked(chat, "echo <b>x</b> \u202e https://example.org \u3164\ufe0f" + " " * 3_000 + "y" * 900)
-    assert "<b>x</b> \\u202e https://example.org \\u3164\\ufe0f⟨3000 blanks⟩y" in question.text
+    question = here.asked(
+        chat, "echo <b>x</b> \u202e https://example.org \u3164\u115f\u2800\ufe0f\U000e0100" + " " * 3_000 + "y" * 900
+    )
+    assert "<b>x</b> \\u202e https://example.org \\u3164\\u115f\\u2800\\ufe0f\\U000e0100⟨3000 blanks⟩y" in question.text
     assert "y" * 900 in question.text
     sent = here.api.called("sendMessage", chat)[-1].params
     (block,) = json.loads(sent["entities"])

@@ -163,6 +163,29 @@ def test_questions_that_wait_are_one_alarm_which_says_why(settings: Settings, cl
     assert "pay me" not in told, "another program wrote that"
 
 
+def test_a_question_that_the_account_does_not_pay_for_is_told_at_once(settings: Settings, client: Redis) -> None:
+    client.hset("hcli:mem:claude", "unpaid", NINE)
+    (told,) = look(settings, client, NINE + MINUTE)
+    assert told.startswith(
+        "Alarm: Claude's provider refused a question at 2026-11-21 09:00, because this account does not pay for it;"
+    )
+    assert look(settings, client, NINE + 50 * MINUTE) == []
+    look(settings, client, NINE + 61 * MINUTE)
+    assert look(settings, client, NINE + 70 * MINUTE) == ["Well again: Claude answers, as far as messages have shown."]
+
+
+def test_a_model_that_writes_nothing_usable_is_one_alarm(settings: Settings, client: Redis) -> None:
+    gave_up = "no answer could be used, the last one: the answer is empty"
+    set_report(client, night(7, NINE - DAY), night(8, NINE, writer=gave_up))
+    (told,) = look(settings, client, NINE)
+    assert told.startswith(f"Alarm: the last night gave up the model that writes (WRITER): {gave_up};")
+    assert look(settings, client, NINE + HOUR) == []
+    set_report(client, night(8, NINE, writer=gave_up), night(9, NINE + HOUR, writer=None))
+    assert look(settings, client, NINE + 2 * HOUR) == []
+    (well,) = look(settings, client, NINE + 3 * HOUR)
+    assert well.startswith("Well again: the last night did not give up the model that writes")
+
+
 def test_several_dispatchers_and_restarts_send_an_alarm_once(settings: Settings, client: Redis) -> None:
     good_night(client, at("2026-11-19T03:10"))
     for _ in range(3):

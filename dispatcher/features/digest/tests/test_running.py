@@ -30,7 +30,7 @@ from shared.wire.client import open_async_redis
 from tests.servers.heartbeat import HeartbeatServer
 from tests.support.day.hcli_bot import Bot as HcliBot
 from tests.support.day.telegram_bot import Stage, staged, wait_until
-from tests.support.machine import wait_for
+from tests.support.machine import script, wait_for
 from tests.support.redis.users import Guarded, guarded_redis, refusals
 from tests.support.world import World
 
@@ -77,6 +77,13 @@ def test_two_dispatchers_tell_the_owner_once_and_answer(redis_url: str, tmp_path
 
 @pytest.mark.slow
 def test_the_errors_of_claude_are_noted_until_it_answers(light: World) -> None:
+    unpaid = '{"is_error": true, "api_error_status": 400, "result": "Third-party apps now draw from your extra usage"}'
+    refusing = script(light.root / "refusing", f"#!/bin/sh\necho '{unpaid}'\nexit 1\n")
+    running = light.start_dispatcher(CLAUDE_BIN=str(refusing))
+    assert "my owner has to look at it" in HcliBot(light.redis).ask("hello?", 9913)
+    wait_for(lambda: light.redis.hdel("hcli:mem:claude", "unpaid"), "the refusal to be noted for the owner")
+    light.redis.delete("hcli:mem:claude")
+    assert running.stop() == 0
     broken = light.start_dispatcher(CLAUDE_BIN="/bin/false")
     assert "Sorry" in HcliBot(light.redis).ask("hello?", 9913)
     wait_for(lambda: light.redis.hlen("hcli:mem:claude") == 2, "the error to be noted: the answer does not wait for it")

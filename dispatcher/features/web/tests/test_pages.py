@@ -361,3 +361,6 @@ def test_a_long_hit_shows_the_part_with_the_words() -> None:
     shown = environment().filters["around"]("Before it. " * 80 + "The heron flew away. " + "After it. " * 80, "herons")
     assert shown.startswith("… ") and "The heron flew away." in shown and shown.endswith("…") and len(shown) <= 502
     assert environment().filters["around"]("The heron.", "zeppelin") == "The heron."
+    for more in ("", "a"):
+        flags = environment().filters["around"](f"{'🇩🇪' * 400}{more} heron {'🇩🇪' * 400}", "herons")
+        assert set(re.sub("[… ]|heron", "", flags).replace("🇩🇪", "")) <= {"a"}, "no half of a flag"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.dispatcher.bots.telegram.conftest import one_bot
 from tests.servers.telegram_api import BOT
 from tests.servers.telegram_messages import mention
 from tests.support.day.telegram_bot import GROUP, Stage, says, wait_until
-from tests.support.machine import wait_for
+from tests.support.machine import slowness, wait_for
 from tests.support.world import SECRET
 
 PERSON = {"id": 8, "is_bot": False, "first_name": "Bea"}
@@ -262,6 +263,22 @@ def test_a_long_text_in_three_messages_is_one_question(stage: Stage, chat: int) 
     stage.api.edit(chat, ids[2], "cc")
     says(stage, chat, "earlier text")
     assert stage.queued() == []
+
+
+def test_only_a_long_text_waits_for_more_and_a_second_at_most(stage: Stage, chat: int) -> None:
+    arriving = "hcli:mem:bot:arriving:main"
+    stage.confirmed(stage.api.say(chat, "a" * 3_999))
+    assert (len(stage.queued()), stage.redis.exists(arriving)) == (1, 0)
+    stage.api.say(chat, "b" * 3_999)
+    assert [stage.pop()["message"][0] for _ in range(2)] == ["a", "b"]
+    began = time.monotonic()
+    stage.api.say(chat, "c" * 4_000)
+    wait_for(lambda: stage.redis.hlen(arriving), "it to wait")
+    came = time.monotonic()
+    assert stage.pop()["message"][0] == "c"
+    assert time.monotonic() - began >= 1
+    assert time.monotonic() - came <= 1 + slowness()
+    stage.redis.delete("hcli:mem:bot:waiting:main")
 
 
 def test_a_clock_that_was_set_back_holds_up_nothing(stage: Stage, chat: int) -> None:

@@ -7,10 +7,12 @@ import gzip
 import io
 import json
 import re
+import secrets
 import subprocess
 import sys
 import tarfile
 import threading
+import time
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -18,10 +20,11 @@ from typing import Any
 import pytest
 
 from dispatcher.features.media import NotRead
-from dispatcher.features.media.documents import conversion
+from dispatcher.features.media.documents import child, conversion
 from dispatcher.features.media.documents.conversion import Document, DocumentReader
 from dispatcher.features.media.tests.documents import samples as documents
 from tests.servers.loopback import Loopback
+from tests.support.machine import script
 from tests.support.world import REPOSITORY, World
 
 TEXT = "The notice period is three months. Übung macht den Meister."
@@ -140,6 +143,49 @@ def test_a_bomb_is_refused_before_it_is_unpacked(reader: DocumentReader) -> None
     assert len(small) < 10_000
     for bomb in (documents.nested_bomb(), small):
         assert "unpacks to far more than a document should" in refused(reader, bomb)
+
+
+def nested(count: int, more: str = "") -> bytes:
+    """A Word document of so many paragraphs, each in the one before it."""
+    opened = "".join(f"<w:p w:rsidR='{more and number}{more}'>" for number in range(count))
+    return documents.docx(f"a</w:t></w:r>{opened}{'</w:p>' * count}<w:r><w:t>b")
+
+
+def test_paragraphs_in_paragraphs_hold_no_reader(reader: DocumentReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = nested(200_000)
+    assert len(small) < 10_000
+    assert "unpacks to far more than a document should" in refused(reader, small)
+    monkeypatch.setattr(conversion, "READ_SECONDS", 1)
+    began = time.monotonic()
+    sentence = refused(reader, nested(20_000, secrets.token_hex(4)))
+    assert "takes too long" in sentence or "too much memory" in sentence
+    assert time.monotonic() - began < 1 + child.CPU_SLACK_SECONDS + conversion.START_SECONDS
+
+
+#: Stands for this Python: says when it began and ended.
+_SLOW = """#!{python}
+import pathlib, time
+for word in ("begun", "ended"):
+    with pathlib.Path({said!r}).open("a") as said:
+        said.write(word + " ")
+    time.sleep(0.3)
+print('{{"form": "text", "text": "words", "characters": 5, "pages": 0}}')
+"""
+
+
+def test_one_document_is_read_at_a_time(
+    reader: DocumentReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python, said = tmp_path / "python", tmp_path / "said"
+    said.touch()
+    script(python, _SLOW.format(python=sys.executable, said=str(said)))
+    monkeypatch.setattr(sys, "executable", str(python))
+
+    async def both() -> None:
+        await asyncio.gather(*(reader.read(documents.docx(TEXT)) for _ in range(2)))
+
+    asyncio.run(both())
+    assert said.read_text().split() == ["begun", "ended"] * 2
 
 
 @pytest.mark.parametrize(("ahead", "made"), [

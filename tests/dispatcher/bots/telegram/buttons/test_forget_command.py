@@ -12,8 +12,8 @@ import pytest
 from dispatcher.answering.commands.forget import ForgetCommand, parse
 from dispatcher.memory.day.memory import DayMemory
 from tests.dispatcher.bots.telegram.conftest import one_talk
-from tests.servers.telegram_messages import Shown
-from tests.support.day.telegram_bot import GROUP, Stage, keys_of, labels, last, press, requests, say
+from tests.servers.telegram_messages import Shown, mention
+from tests.support.day.telegram_bot import GROUP, Stage, keys_of, labels, last, press, requests, say, sees
 from tests.support.machine import wait_for
 
 OWNER, MEMBER = ({"id": number, "is_bot": False, "first_name": name} for number, name in ((7, "Ada"), (8, "Bea")))
@@ -162,12 +162,34 @@ def test_a_message_that_wants_itself_forgotten_is_offered(stage: Stage, chat: in
     assert remembered(stage, chat, "plumber")
 
 
-def test_a_message_that_wants_itself_forgotten_is_in_no_digest(stage: Stage, chat: int) -> None:
+def in_digest(stage: Stage, chat: int, *words: str) -> list[bool]:
     digests = pytest.importorskip("dispatcher.features.digest.digest", reason="without the feature")
-    say_and_take_back(stage, chat)
     assert not remembered(stage, chat, "nothing")  # all of it has reached the day store
     settings = stage.world.settings()
     tomorrow = datetime.now(settings.timezone).date() + timedelta(1)
     with closing(DayMemory(settings, nullcontext)) as day:
         digest = digests.digest_text(day, None, str(chat), tomorrow, time.time() + 86_400) or ""
-    assert ("plumber" in digest, "4711" in digest) == (True, False)
+    return [one in digest for one in words]
+
+
+@pytest.mark.parametrize(("who", "group"), [(OWNER, GROUP - 1), (MEMBER, GROUP - 2)], ids=["owner", "member"])
+def test_in_a_group_who_may_forget_is_offered_it_and_no_digest_says_it(
+    stage: Stage, who: dict[str, object], group: int
+) -> None:
+    answers = {SECRET_SAID: "Gladly. [FORGET CODE: the PIN 4711]"}
+    stage.world.root.joinpath("answers.json").write_text(json.dumps(answers))
+    for text, words in (("the plumber needs the key on Thursday", "All right."), (SECRET_SAID, "Gladly.")):
+        said = f"@memory_bot {text}"
+        shown = say(stage, group, said, words, user=who, entities=mention(said))
+    assert in_digest(stage, group, "plumber", "4711") == [True, False]
+    if who is MEMBER:
+        assert "only an owner may make me forget" in shown.text
+        assert labels(shown) == []
+        return
+    stage.api.press(group, "Forget this message", who)
+    sees(stage, group, "To be forgotten: 2 messages")
+
+
+def test_a_message_that_wants_itself_forgotten_is_in_no_digest(stage: Stage, chat: int) -> None:
+    say_and_take_back(stage, chat)
+    assert in_digest(stage, chat, "plumber", "4711") == [True, False]
