@@ -210,8 +210,7 @@ class ImportPart:
         if folder is not None:
             remove_tree(folder)
         log.info("an import has ended", name=name, code=done.returncode)
-        text = said.rpartition("
-")[2] if failed else cut_end(said.replace(f"{folder}/0/", ""), SHOWN_CHARACTERS)
+        text = said.rpartition("\n")[2] if failed else cut_end(said.replace(f"{folder}/0/", ""), SHOWN_CHARACTERS)
         outbox = keys.outbox(bot_of(chat_id))
         message = {"id": f"import-{name}", "chat_id": chat_id, "text": text, "created_at": time.time()}
         cast(Any, self._core.background).rpush(outbox, sign_record(secret_in(self._settings), outbox, message))
