@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -14,14 +13,13 @@ from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
 
-from dispatcher.memory.relevance import content_roots, text_roots
-from shared.text.format import cut_end, date_text, rough_duration, shorten, size_text, time_text
+from dispatcher.features.web.reading.markdown import marked
+from dispatcher.memory.relevance import content_roots
+from shared.text.format import date_text, rough_duration, shorten, size_text, time_text
 from shared.wire.json import well_formed
 
 STATIC = Path(__file__).parent / "static"
-_WORDS = re.compile(r"(\w+)")
 
 
 @cache
@@ -40,8 +38,7 @@ def environment() -> Environment:
         "duration": _or_dash(rough_duration),
         "ago": _or_dash(lambda moment: f"{rough_duration(max(0.0, time.time() - moment))} ago"),
         "short": shorten,
-        "marked": _marked,
-        "around": _around,
+        "marked": lambda text, question: marked(text, content_roots(question)),
         "at": _or_dash(time_text),
         "iso": _or_dash(_iso),
         "day": date_text,
@@ -67,23 +64,6 @@ def render(template: str, **values: Any) -> str:
     return well_formed(
         environment().get_template(template).render(**values)
     )  # half a character would be no answer at all
-
-
-def _marked(text: str, question: str) -> Markup:
-    """The text, escaped, with the question's words in it marked, whatever their endings."""
-    wanted, shown = content_roots(question), Markup()
-    for number, part in enumerate(_WORDS.split(text)):  # every second one is a word
-        is_marked = number % 2 and not wanted.isdisjoint(text_roots(part))
-        shown += Markup("<mark>{}</mark>").format(part) if is_marked else escape(part)
-    return shown
-
-
-def _around(text: str, question: str, characters: int = 500) -> str:
-    """Of a long text the part that begins shortly before the first of the question's words."""
-    wanted = content_roots(question)
-    first = next((one.start() for one in _WORDS.finditer(text) if not wanted.isdisjoint(text_roots(one[0]))), 0)
-    start = max(0, min(first - characters // 4, len(text) - characters))
-    return ("… " if start else "") + shorten(cut_end(text, len(text) - start), characters)
 
 
 def _or_dash(show: Callable[..., str]) -> Callable[..., str]:

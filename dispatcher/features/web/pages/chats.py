@@ -7,12 +7,14 @@ from datetime import timedelta
 from starlette.responses import Response
 
 from dispatcher.features.web.reading.chats import name_of, named
+from dispatcher.features.web.reading.hits import readable_hits
 from dispatcher.features.web.reading.markdown import plain, readable_answers
 from dispatcher.features.web.reading.talk import stretch
 from dispatcher.features.web.requests.asked import Asked
 from dispatcher.memory.day.chats import all_chats
 from dispatcher.memory.day.search import find
 from shared.search.types import Query
+from shared.turns.chunking import PASSAGE_CHARACTERS
 from shared.turns.origin_words import replying
 
 #: Chats of the list, and the newest of all chats that are found by their name, too.
@@ -64,9 +66,10 @@ def talk(asked: Asked) -> Response:
 def search(asked: Asked) -> Response:
     """The same ranking as for Claude."""
     chat_id, text = asked.chat(), asked.value("q").strip()
-    found = None
+    found, shown = None, []
     with asked.memory() as memory:
         if text:
             found = find(memory, asked.settings, Query(chat_id, text, HITS))
+            shown = readable_hits(memory, chat_id, found.rows, text, PASSAGE_CHARACTERS)
         name = name_of(memory, chat_id)
-    return asked.page("search.html", f"Search: {name}", chat=chat_id, name=name, text=text, found=found)
+    return asked.page("search.html", f"Search: {name}", chat=chat_id, name=name, text=text, found=found, shown=shown)

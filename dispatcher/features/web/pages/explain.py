@@ -9,6 +9,7 @@ from redis.exceptions import RedisError
 from starlette.responses import Response
 
 from dispatcher.features.web.reading.chats import name_of
+from dispatcher.features.web.reading.markdown import readable_answers
 from dispatcher.features.web.requests.asked import Asked
 from dispatcher.prompt.budget import TITLES
 from dispatcher.prompt.preview import preview
@@ -19,8 +20,8 @@ from shared.turns.records import RecordRefused, loads_object
 from shared.wire import keys
 from shared.wire.ids import LATEST_TIMESTAMP
 
-#: Characters of a message that is tried.
-MESSAGE_CHARACTERS = 4000
+#: Characters of a message that is tried, and about so many of an answer that is shown.
+MESSAGE_CHARACTERS, ANSWER_CHARACTERS = 4000, 1500
 
 
 class _Shown(BaseModel):
@@ -73,6 +74,7 @@ def why(asked: Asked) -> Response:
             texts = {turn.turn_id: turn.remembered for turn in waiting(asked.redis, chat_id)[1]}
             texts |= {one.turn.turn_id: one.turn.remembered for one in found}
             texts = {turn: text for turn, text in texts.items() if turn not in gone}
+    answer = texts.get(f"{chosen['task_id']}:asst") if chosen else None
     return asked.page(
         "why.html",
         f"Why: {name}",
@@ -82,6 +84,7 @@ def why(asked: Asked) -> Response:
         chosen=chosen,
         asked_for=bool(task),
         texts=texts,
+        answer=readable_answers([answer], characters=ANSWER_CHARACTERS)[0] if answer else None,
         titles=TITLES,
         notes=notes,
     )

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from dispatcher.chat_data.forget.layers.files import remove_old_uploads
 from dispatcher.features.web.reading.chats import named
 from dispatcher.features.web.reading.everywhere import said_at, search_everywhere
+from dispatcher.features.web.reading.hits import readable_hits
 from dispatcher.features.web.reading.news import due, learned, yesterday
 from dispatcher.features.web.requests.asked import Asked
 from dispatcher.health.doctor import examine
@@ -22,8 +23,8 @@ from shared.system.command import translate
 from shared.text.format import counted, time_text
 from shared.wire import keys
 
-#: Chats of the first page.
-CHATS = 20
+#: Chats of the first page, and about how much is shown of a hit. Characters.
+CHATS, HIT_CHARACTERS = 20, 500
 
 
 def page(asked: Asked) -> Response:
@@ -78,11 +79,14 @@ def _health(asked: Asked) -> tuple[bool, str]:
 def search(asked: Asked) -> Response:
     """The same ranking as for Claude, in one chat after the other."""
     text = asked.value("q").strip()
-    found, names = None, {}
+    found, names, shown = None, {}, {}
     if text:
         with asked.memory(vectors=True) as memory:
             lines, notes = all_chats(memory, asked.session.grant.sees)
             found = search_everywhere(memory, asked.settings, lines, text)
             names = named(memory, [one.chat_id for one in found.found])
             found.notes.extend(one for one in notes if one not in found.notes)
-    return asked.page("find.html", "Search", text=text, found=found, names=names, said_at=said_at)
+            shown = {
+                one.chat_id: readable_hits(memory, one.chat_id, one.rows, text, HIT_CHARACTERS) for one in found.found
+            }
+    return asked.page("find.html", "Search", text=text, found=found, names=names, shown=shown, said_at=said_at)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from dispatcher.features.web.reading.markdown import words_of
 from dispatcher.memory.day.chats import chat_name
 from dispatcher.memory.day.open_memory import OpenedMemory
 from dispatcher.memory.tombstones import hidden_by
@@ -12,8 +13,8 @@ from shared.errors import HmemError
 from shared.text.format import one_line, shorten
 from shared.turns.speakers import label
 
-#: The newest turns, of which the last one that is not forgotten is shown, and characters of it.
-LAST_TURNS, LINE_CHARACTERS = 8, 140
+#: The newest turns, of which the last one that is not forgotten is shown, and characters of it; of an answer's Markdown so many are read.
+LAST_TURNS, LINE_CHARACTERS, READ_CHARACTERS = 8, 140, 300
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,15 @@ def _named(memory: OpenedMemory, chat_id: str) -> NamedChat:
     name = chat_name(memory, chat_id) or chat_id
     if turns:
         last = turns[-1]
-        return NamedChat(chat_id, name, _line(last.remembered), label(last.role, last.speaker), last.timestamp)
+        return NamedChat(
+            chat_id, name, _line(last.role, last.remembered), label(last.role, last.speaker), last.timestamp
+        )
     release, _ = memory.release_or_reason("")
     newest = release.newest_chunk(chat_id) if release else None
     if newest is None or hidden_by(forgotten).covers(newest):
         return NamedChat(chat_id, name)
-    return NamedChat(chat_id, name, _line(newest.text), newest.who(), newest.started_at)
+    return NamedChat(chat_id, name, _line(newest.role, newest.text), newest.who(), newest.started_at)
 
 
-def _line(text: str) -> str:
-    return shorten(one_line(text), LINE_CHARACTERS)
+def _line(role: str, text: str) -> str:
+    return shorten(one_line(text) if role == "user" else words_of(text[:READ_CHARACTERS]), LINE_CHARACTERS)

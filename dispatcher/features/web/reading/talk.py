@@ -70,11 +70,10 @@ def stretch(
     end = min(end, len(timed))
     first = max(0, end - PAGE_TURNS)
     ids = [turn for _, turn in timed[first:end]]
+    found = turns_of(memory, chat_id, ids)
     release, why = memory.release_or_reason("The release cannot be read")
-    found = dict(release.turns(chat_id, ids)) if release else {}
     speakers = release.speakers(chat_id) if release else set[Speaker]()
-    if memory.day.wanted:  # of a turn in both, the day's text counts
-        found |= {one.turn.turn_id: one.turn for one in memory.day.turns.named(chat_id, ids)}
+    if memory.day.wanted:
         speakers |= memory.day.turns.speakers(chat_id)
     turns = [found[turn] for turn in ids if turn in found]
     return TalkStretch(
@@ -84,3 +83,12 @@ def stretch(
         newest=end == len(timed),
         notes=[why] if why else [],
     )
+
+
+def turns_of(memory: OpenedMemory, chat_id: str, ids: Sequence[str]) -> dict[str, Turn]:
+    """These turns of a chat, by id, as far as they are there; of one in release and day, the day's text counts."""
+    release, _ = memory.release_or_reason("")
+    found = dict(release.turns(chat_id, ids)) if release else {}
+    if memory.day.wanted:
+        found |= {one.turn.turn_id: one.turn for one in memory.day.turns.named(chat_id, ids)}
+    return found
