@@ -105,7 +105,7 @@ class Worker:
         if not self._parts.core.day.wanted:
             yield
             return
-        from dispatcher.queue.consolidation import Consolidator, hasten, scheduled
+        from dispatcher.queue.consolidation.rounds import Consolidator, hasten, scheduled
 
         client = open_redis(self._settings.redis_url, BACKGROUND)
         consolidator = Consolidator(self._parts.core.day, client, self._queue.worker)

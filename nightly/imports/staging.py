@@ -8,7 +8,7 @@ staged nothing. Each night reads all files in its export step and removes them o
 remain, and the next night finds everything known. An unreadable file never stops a night: it is renamed to `.bad` and reported.
 
 What another program remembered becomes a typed memory: each such turn of a night's imports is handed to the day's host as a tag that asks to
-remember its words, which a dispatcher carries out once (dispatcher/queue/consolidation.py), as it does with the tags of an answer. So a near
+remember its words, which a dispatcher carries out once (dispatcher/queue/consolidation/), as it does with the tags of an answer. So a near
 duplicate of what the chat knows is kept as a confirmation, and forgetting the turn, as undoing its import does, takes the memory along.
 """
 

@@ -219,7 +219,7 @@ async def _dispatcher(now: Callable[[], float]) -> AsyncIterator[tuple[TaskHandl
     from dispatcher.answering.opening import open_parts
     from dispatcher.answering.task_handler import TaskHandler
     from dispatcher.memory.day.memory import DayMemory
-    from dispatcher.queue.consolidation import Consolidator
+    from dispatcher.queue.consolidation.rounds import Consolidator
     from dispatcher.releases.served import ServedRelease
     from shared.config.settings import load_settings
     from shared.wire.client import BACKGROUND, open_async_redis, open_redis

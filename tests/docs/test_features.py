@@ -77,7 +77,7 @@ FEATURES: dict[str, Callable[[], bool]] = {
     "day store by days and range": lambda: has("dispatcher.memory.store.turns", "Turns.newest", "Turns.back"),
     "day store by keyword": lambda: has("shared.search.day_items", "DayItems"),
     "consolidation by day": lambda: (default("session_tokens"), default("consolidation_interval")) == (50_000, 30.0),
-    "APScheduler": lambda: depends("apscheduler") and has("dispatcher.queue.consolidation", "scheduled"),
+    "APScheduler": lambda: depends("apscheduler") and has("dispatcher.queue.consolidation.rounds", "scheduled"),
     "decay": lambda: score(created=NOW - 30 * DAY) < score(),
     "importance": lambda: score(importance=5) > score(importance=1),
     "access count": lambda: score(access_count=9) > score(),

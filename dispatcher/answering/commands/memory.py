@@ -20,7 +20,7 @@ from dispatcher.answering.hooks import memory_chat_commands
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.requests import owner_task
 from dispatcher.memory.tombstones import announce, end_conversation
-from dispatcher.queue.consolidation import waiting
+from dispatcher.queue.consolidation.chat_turns import waiting
 from dispatcher.queue.rights import COMPLETING, EDITING, FORGETTING_OTHERS, Rights
 from dispatcher.queue.tasks import TaskQueue
 from shared.hooks import Hooks

@@ -18,8 +18,9 @@ from dispatcher.memory.store.summaries import SessionSummary
 from dispatcher.memory.tombstones import Forgotten
 from dispatcher.prompt.assemble import assemble
 from dispatcher.prompt.context import Context
-from dispatcher.queue import consolidation
-from dispatcher.queue.consolidation import MOST_TRIES, Consolidator
+from dispatcher.queue.consolidation import rounds
+from dispatcher.queue.consolidation.chat_turns import ChatTurns
+from dispatcher.queue.consolidation.rounds import MOST_TRIES, Consolidator
 from shared.config.settings import Settings
 from shared.turns.records import Tombstone
 from tests.servers.ollama_api import OllamaApi
@@ -144,33 +145,34 @@ def test_an_old_summary_is_found_until_the_release_has_its_turns(light: World) -
 def test_a_lease_is_one_consolidators_at_a_time_and_given_back_by_its_holder_only(light: World) -> None:
     key = f"hcli:mem:consolidating:{CHAT}"
     with closing(DayMemory(settings_of(light), nullcontext)) as day:
-        one, other = (Consolidator(day, light.redis, name) for name in ("one", "other"))
-        with one._lease(CHAT) as mine:
-            with other._lease(CHAT) as theirs, other._lease("77") as elsewhere:
+        one, other = (ChatTurns(day, light.redis, name) for name in ("one", "other"))
+        with one.lease(CHAT) as mine:
+            with other.lease(CHAT) as theirs, other.lease("77") as elsewhere:
                 assert (mine, theirs, elsewhere) == (True, False, True)
             raw: Any = light.redis.get(key)
             assert raw.startswith(b"one:")
             assert 0 < light.redis.ttl(key) <= 60
         assert not light.redis.exists(key)
-        with one._lease(CHAT):
+        with one.lease(CHAT):
             light.redis.delete(key)  # it took too long
-            with other._lease(CHAT) as theirs:
+            with other.lease(CHAT) as theirs:
                 assert theirs
                 light.redis.set(key, raw := b"other:2")
         assert light.redis.get(key) == raw
         waiting(light, "t1", "The heron came.")
-        one.round()
+        consolidator = Consolidator(day, light.redis, "one")
+        consolidator.round()
         assert stored(light) == [], "a round leaves the chat to its holder"
         assert light.redis.llen(f"hcli:mem:unconsolidated:{CHAT}") == 1
         light.redis.delete(key)
-        one.round()
+        consolidator.round()
         assert stored(light) == [("t1:user", "The heron came.")]
 
 
 def test_turns_get_their_vectors_when_nobody_asks_and_are_found_by_words_until_then(
     world: World, consolidating: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consolidation, "EMBED_SECONDS", 0.2)
+    monkeypatch.setattr(rounds, "EMBED_SECONDS", 0.2)
     day, consolidator = consolidating
 
     def vectors() -> dict[str, bool]:
@@ -182,11 +184,11 @@ def test_turns_get_their_vectors_when_nobody_asks_and_are_found_by_words_until_t
         assert vectors() == {"t1": False}, "somebody asks"
         assert "Saint Cecilia" in asked(day, "When is the recital in the chapel?").text
         assert not day.questions.wait_until_quiet(0.01)
-    monkeypatch.setattr(consolidation, "EMBED_SECONDS", 60.0)
+    monkeypatch.setattr(rounds, "EMBED_SECONDS", 60.0)
     consolidator.round()
     assert vectors() == {"t1": True}
     assert "Saint Cecilia" in asked(day, "Where does my kid play her concert?").text
-    monkeypatch.setattr(consolidation, "EMBED_SECONDS", 0.2)
+    monkeypatch.setattr(rounds, "EMBED_SECONDS", 0.2)
     waiting(world, "t2", "The plumber fixed the leaking tap.")
     with day.questions.reading():
         consolidator.round()

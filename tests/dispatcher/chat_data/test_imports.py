@@ -15,7 +15,7 @@ import typer
 
 from dispatcher.cli.copies import imports
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.queue.consolidation import Consolidator
+from dispatcher.queue.consolidation.rounds import Consolidator
 from dispatcher.releases import night_command
 from dispatcher.releases.night_command import NightCommandFailed
 from nightly.imports.formats import formats

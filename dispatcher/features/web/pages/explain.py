@@ -13,7 +13,7 @@ from dispatcher.features.web.reading.markdown import readable_answers
 from dispatcher.features.web.requests.asked import Asked
 from dispatcher.prompt.budget import TITLES
 from dispatcher.prompt.preview import preview
-from dispatcher.queue.consolidation import waiting
+from dispatcher.queue.consolidation.chat_turns import waiting
 from shared.config.kinds import memory_backends
 from shared.errors import InvalidInput
 from shared.turns.records import RecordRefused, loads_object

@@ -17,7 +17,7 @@ from dispatcher.memory.dates.coming_times import read_coming
 from dispatcher.memory.dates.reminders import EARLIEST_SECONDS, language_of_answers, reminder_text, reminder_time
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import Memory, MemoryType
-from dispatcher.queue.consolidation import Consolidator
+from dispatcher.queue.consolidation.rounds import Consolidator
 from shared.text.translations import speaking
 from shared.turns.records import Turn
 from tests.support.world import World
