@@ -8,6 +8,7 @@ program, 2 wrong usage.
 from __future__ import annotations
 
 import inspect
+import re
 
 
 class HmemError(Exception):
@@ -19,6 +20,22 @@ class HmemError(Exception):
 def without_words(error: Exception) -> str:
     """What SQLite says of a fault, without the text of a row, which it quotes where that cannot be decoded."""
     return str(error).partition(" with text ")[0]
+
+
+#: What a wrong value is told, in place of pydantic's words.
+_PLAINER = (
+    ("^Value error, ", ""),
+    ("Input should be a valid integer.*", "it must be a whole number"),
+    ("Input should be a valid number.*", "it must be a number"),
+    ("Input should be ", "it must be "),
+)
+
+
+def plain_words(message: str) -> str:
+    """What pydantic says of a value, as one would say it."""
+    for theirs, ours in _PLAINER:
+        message = re.sub(theirs, ours, message)
+    return message
 
 
 class SettingsError(HmemError):

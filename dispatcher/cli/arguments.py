@@ -154,10 +154,14 @@ def _first_number(settings: Settings, supergroup: str) -> str:
 
 def given_times(since: str | None, until: str | None, zone: ZoneInfo) -> tuple[float | None, float | None]:
     """What --since and --until name, in POSIX seconds: until a day is until its end."""
+    end_of_it = until
     if until and "-" in until:
         with suppress(ValueError, OverflowError):
-            until = (date.fromisoformat(until) + timedelta(1)).isoformat()
-    return given_moment("--since", since, zone), given_moment("--until", until, zone)
+            end_of_it = (date.fromisoformat(until) + timedelta(1)).isoformat()
+    first, end = given_moment("--since", since, zone), given_moment("--until", end_of_it, zone)
+    if first is not None and end is not None and first >= end:
+        raise InvalidInput(f"--since {since} is not before --until {until}. Exchange them, or leave one out.")
+    return first, end
 
 
 def confirm(question: str, *, yes: bool) -> None:

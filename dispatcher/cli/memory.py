@@ -24,6 +24,7 @@ from shared.config.values import is_person
 from shared.errors import HmemError, InvalidInput, SettingsError
 from shared.hooks import features
 from shared.system.command import ChatCommand, application, print_json
+from shared.text.format import counted
 from shared.text.times import moment
 from shared.turns.message_origin import is_group
 
@@ -171,7 +172,8 @@ def import_(
         named = "; ".join(f"line {number}: {why}" for number, why in refused[:LINES_NAMED])
         more = f"; and {len(refused) - LINES_NAMED} more" if len(refused) > LINES_NAMED else ""
         raise InvalidInput(
-            f"{len(refused)} lines of {file} are not memories ({named}{more}). The others are stored; fix these, then import the file again."
+            f"{counted(len(refused), 'line', 'lines')} of {file} cannot be read ({named}{more}). The others are stored; "
+            "fix these, then import the file again."
         )
 
 

@@ -50,7 +50,7 @@ from shared.config.values import (
     accepted_by,
     names_a_host,
 )
-from shared.errors import SettingsError
+from shared.errors import SettingsError, plain_words
 
 
 class Settings(NightSettings):
@@ -337,7 +337,7 @@ def _checked(given: dict[str, Any]) -> tuple[list[BaseModel], str]:
             made.append(model.model_validate(given))
         except ValidationError as error:
             errors += error.errors()
-    said = (f"{'.'.join(map(str, e['loc'])).upper()}: {e['msg'].removeprefix('Value error, ')}" for e in errors)
+    said = (f"{'.'.join(map(str, e['loc'])).upper()}: {plain_words(e['msg'])}" for e in errors)
     return made, "; ".join(said)
 
 

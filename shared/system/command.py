@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from shared.errors import HmemError, RedisUnavailable, SettingsError, StorageError, without_words
+from shared.errors import HmemError, RedisUnavailable, SettingsError, StorageError, plain_words, without_words
 from shared.system.privileges import act_as_owner_of, close_to_others, is_to_change_user
 
 if TYPE_CHECKING:
@@ -58,19 +58,11 @@ def _type_in_help(parameter: Any, ctx: Any) -> str:
 for _kind in (TyperOption, TyperArgument):
     _kind.display_type_rich = _type_in_help  # type: ignore[assignment]
 
-#: What a wrong value is told, in place of pydantic's words.
-_PLAINER = (
-    ("^Value error, ", ""),
-    ("Input should be a valid integer.*", "it must be a whole number."),
-    ("Input should be a valid number.*", "it must be a number."),
-    ("Input should be ", "it must be "),
-)
 _said = typer.BadParameter.format_message
 
 
 def _said_plainly(error: typer.BadParameter) -> str:
-    for theirs, ours in _PLAINER:
-        error.message = re.sub(theirs, ours, error.message)
+    error.message = plain_words(error.message)
     return _said(error)
 
 
@@ -152,6 +144,10 @@ def _redis_error(error: BaseException) -> HmemError | None:
     from shared.wire.client import is_wrong_value
 
     if isinstance(error, redis.AuthenticationError | redis.exceptions.NoPermissionError):
+        if re.search("already authenticated|Authentication required", str(error)):  # of a client that gave none
+            return RedisUnavailable(
+                "Redis requires a password, and REDIS_URL has none. Write it like redis://:PASSWORD@127.0.0.1:6379/0."
+            )
         return RedisUnavailable(f"Redis refuses us: {str(error).rstrip('.')}. Check user and password in REDIS_URL.")
     if isinstance(error, redis.exceptions.OutOfMemoryError):
         return RedisUnavailable(
@@ -178,6 +174,7 @@ def _storage_error(error: BaseException) -> HmemError | None:
     if isinstance(error, OSError):  # numpy's and shutil's come without a number
         why = _DISK_ERRORS.get(error.errno or 0, error.strerror or str(error))
         remedy = "hmem doctor names the disk: make room there" if error.errno in _FULL else "Correct that"
+        remedy = "Mount it for writing, or name another directory" if error.errno == errno.EROFS else remedy
         return StorageError(f"{error.filename or _place(error)}: {why}. {remedy}, then do it again.")
     return None
 

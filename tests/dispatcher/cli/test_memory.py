@@ -151,6 +151,7 @@ def test_an_old_list_of_facts_is_taken_over_once(world: World) -> None:
     told = json.loads(done.stdout)
     assert (told["added"], told["known"]) == (5, 1), "the cat is known in other words"
     assert [one["line"] for one in told["refused"]] == [7, 8, 9]
+    assert f"3 lines of {file} cannot be read (" in done.stderr
     assert "line 8: not JSON" in done.stderr
     found = {one["text"]: one for one in listed(world)}
     assert len(found) == 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
@@ -9,7 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from redis import AuthenticationError
 
+from shared.system.command import translate
 from tests.support.world import REPOSITORY
 
 RAISING = """
@@ -35,6 +38,18 @@ def test_the_commands_of_the_night_do_the_same() -> None:
     shown = "import nightly.cli.main as it; print(it.app.pretty_exceptions_enable)"
     done = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "False\n"
+
+
+def test_a_redis_that_wants_a_password_and_a_disk_that_is_read_only_are_said_in_plain_words() -> None:
+    for words in (
+        "HELLO must be called with the client already authenticated, otherwise …",
+        "Authentication required.",
+    ):
+        assert str(translate(AuthenticationError(words))).startswith(
+            "Redis requires a password, and REDIS_URL has none. "
+        )
+    assert "Check user and password" in str(translate(AuthenticationError("invalid username-password pair")))
+    assert "Mount it for writing" in str(translate(OSError(errno.EROFS, "Read-only file system", "/archive")))
 
 
 @pytest.mark.parametrize(

