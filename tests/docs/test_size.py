@@ -16,12 +16,12 @@ BUDGETS = {
     "dispatcher": 0,
     "dispatcher/answering": 1785,
     "dispatcher/bots": 2590,
-    "dispatcher/chat_data": 2215,
+    "dispatcher/chat_data": 2210,
     "dispatcher/claude": 965,
     "dispatcher/cli": 1660,
-    "dispatcher/features": 8005,
+    "dispatcher/features": 7985,
     "dispatcher/health": 1320,
-    "dispatcher/installation": 1630,
+    "dispatcher/installation": 1625,
     "dispatcher/memory": 4285,
     "dispatcher/prompt": 845,
     "dispatcher/queue": 1150,
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_485
+    assert product <= 48_455
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

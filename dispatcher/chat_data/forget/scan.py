@@ -22,11 +22,11 @@ from dispatcher.chat_data.forget.layers.redis import RedisLayer
 from dispatcher.chat_data.forget.layers.store import StoreLayer
 from dispatcher.chat_data.forget.layers.tasks import TasksLayer
 from dispatcher.chat_data.forget.request import Scope
-from dispatcher.chat_data.forget.select import release_summaries, released_chunks, released_notes
+from dispatcher.chat_data.forget.select import release_summaries, released_chunks
 from shared.config.settings import Settings
 from shared.config.values import names_a_host
 from shared.errors import HmemError
-from shared.release.manifest import current_release, read_manifest
+from shared.release.manifest import NOTES, current_release, read_manifest
 from shared.system.byte_scan import Needles, Scanned, own_words, scan, scan_values
 from shared.system.files import sha256_file
 from shared.system.privileges import as_owner_of
@@ -111,7 +111,7 @@ class Proof:
             yield from self._released(built_without=archive)
 
     def _released(self, *, built_without: bool) -> Iterator[str]:
-        for chunk in itertools.chain(released_chunks(self.settings), released_notes(self.settings)):
+        for chunk in itertools.chain(released_chunks(self.settings), released_chunks(self.settings, place=NOTES)):
             if not self.scope.covers_made(chunk.chat_id, chunk.started_at, chunk.turn_ids):
                 yield f"{chunk.speaker} {chunk.words}"
         # Extracted sentences follow from the chunks, which are searched themselves; a model's summary of the chat does not count as remaining.

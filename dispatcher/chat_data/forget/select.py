@@ -32,7 +32,7 @@ from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, HmemError, InvalidInput
 from shared.release.chats import ChatTable
 from shared.release.imports import only_in, released_batches
-from shared.release.manifest import LEXICAL, NOTES, current_release
+from shared.release.manifest import LEXICAL, current_release
 from shared.search.lexical import LexicalIndex
 from shared.turns.chunk import Chunk
 from shared.turns.events import is_event_turn, turn_id_of
@@ -211,17 +211,9 @@ def undone_imports(settings: Settings) -> set[str]:
     return {one for stone in stones if stone.undo for one in stone.named if is_event_turn(one)}
 
 
-def released_chunks(settings: Settings, chat_id: str | None = None) -> Iterator[Chunk]:
-    """The chunks of the release in use, of one chat or chat by chat; none if there is no release."""
-    return _chunks_in(settings, LEXICAL, chat_id)
-
-
-def released_notes(settings: Settings) -> Iterator[Chunk]:
-    """All notes of turns in the release in use, each as a chunk of its turn, chat by chat."""
-    return _chunks_in(settings, NOTES)
-
-
-def _chunks_in(settings: Settings, place: str, chat_id: str | None = None) -> Iterator[Chunk]:
+def released_chunks(settings: Settings, chat_id: str | None = None, place: str = LEXICAL) -> Iterator[Chunk]:
+    """The chunks of the release in use, of one chat or chat by chat; none if there is no release. In NOTES are the notes of turns, each as a chunk of
+    its turn."""
     release = current_release(settings.hmem_memory_dir)
     if release is None or not (release / place).is_dir():
         return

@@ -30,7 +30,7 @@ from dispatcher.chat_data.forget.layers.claude import ClaudeLayer
 from dispatcher.chat_data.forget.layers.files import remove_files, remove_kept, remove_media
 from dispatcher.chat_data.forget.layers.redis import RedisLayer
 from dispatcher.chat_data.forget.layers.redis_files import rewrite
-from dispatcher.chat_data.forget.layers.store import StoreLayer, open_store
+from dispatcher.chat_data.forget.layers.store import StoreLayer
 from dispatcher.chat_data.forget.layers.tasks import Running, TasksLayer
 from dispatcher.chat_data.forget.receipt import receipt, what_stays, write_receipt
 from dispatcher.chat_data.forget.request import erasing_each
@@ -89,8 +89,7 @@ def open_context(settings: Settings, client: Redis, say: Say) -> Iterator[Forget
     """SettingsError without the secret: tasks that are taken out of the queue are answered, and the bot accepts only signed answers."""
     secret = signing_key(settings, "queued messages could not be answered")
     own_root(settings.hmem_state_dir, OURS["hmem_state_dir"])
-    opened = open_store(settings)
-    with closing(opened) if opened else nullcontext() as store:
+    with closing(StoreLayer(settings)) if settings.has_day_store else nullcontext() as store:
         yield ForgetContext(settings, client, store, TasksLayer(client, secret), say)
 
 

@@ -6,7 +6,6 @@ with buttons that take it back, or agree.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -91,9 +90,9 @@ def changes_proposed(dreaming: Dreaming, dreams: Sequence[Dream]) -> list[ShownC
         for number, change in dreaming.undecided(dream)[0].items():
             evidence = dreaming.evidence(dream, change)
             before = [(one.number, one.text) for one in evidence.memories]
-            row = dreaming.planned_row(dream, change, evidence)
+            _, text, more = dreaming.planned_row(dream, change, evidence)
             said = evidence.turns[:MOST_QUOTED]
-            found.append(ShownChange(dream.run, number, before, row.text, row.deadline, said, proposed=True))
+            found.append(ShownChange(dream.run, number, before, text, more["deadline"], said, proposed=True))
     return found
 
 
@@ -121,38 +120,33 @@ _REQUEST = re.compile(
 )
 
 
-class ChangesCommand:
-    def __init__(self, core: Core, dreaming: Dreaming) -> None:
-        self._core, self._dreaming = core, dreaming
+def reply(core: Core, dreaming: Dreaming, task: Task, text: str) -> CommandReply:
+    """To `/memory changes`. Slow, so it runs in a thread."""
+    words, refusal = " ".join(text.lower().split()), core.rights.refusal(DECIDING, task.in_group, task.user_id)
+    if not words or words.isdecimal():
+        return _shown(core, dreaming, task, int(words[:9]) if words else None, "")
+    if refusal:
+        return CommandReply(refusal, error=True)
+    said = act(dreaming, core.background, task, words)
+    return CommandReply(tr(USAGE), error=True) if said is None else _shown(core, dreaming, task, None, said)
 
-    async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:  # noqa: ARG002
-        words = " ".join(text.lower().split())
-        if not words or words.isdecimal():
-            return await asyncio.to_thread(self._shown, task, int(words[:9]) if words else None, "")
-        if refusal := self._core.rights.refusal(DECIDING, task.in_group, task.user_id):
-            return CommandReply(refusal, error=True)
-        said = await asyncio.to_thread(act, self._dreaming, self._core.background, task, words)
-        if said is None:
-            return CommandReply(tr(USAGE), error=True)
-        return await asyncio.to_thread(self._shown, task, None, said)
 
-    def _shown(self, task: Task, night: int | None, said: str) -> CommandReply:
-        found = all_changes(self._dreaming, self._core.background, task.chat_id, night)
-        zone, shown = self._core.day.zone_of(task.chat_id), found[:MOST_SHOWN]
-        if not found:
-            return CommandReply(said or tr(NOTHING))
-        parts = [change_text(one, lambda at: date_at(at, zone)) for one in shown]
-        if len(found) > len(shown):
-            parts.append(tr("and {count} more").format(count=len(found) - len(shown)))
-        rows = [row_of(*((label, f"/memory changes {words}") for label, words in actions_of(one))) for one in shown]
-        nights = sorted({one.night for one in shown if not one.proposed})
-        whole = [
-            (tr("Undo all of night {night}").format(night=run), f"/memory changes undo night {run}")
-            for run in nights[-1:]
-        ]
-        allowed = not self._core.rights.refusal(DECIDING, task.in_group, task.user_id)
-        buttons = keyboard(*rows, row_of(*whole)) if allowed else ()
-        return CommandReply("\n\n".join(filter(None, [said, *parts])), buttons=buttons)
+def _shown(core: Core, dreaming: Dreaming, task: Task, night: int | None, said: str) -> CommandReply:
+    found = all_changes(dreaming, core.background, task.chat_id, night)
+    zone, shown = core.day.zone_of(task.chat_id), found[:MOST_SHOWN]
+    if not found:
+        return CommandReply(said or tr(NOTHING))
+    parts = [change_text(one, lambda at: date_at(at, zone)) for one in shown]
+    if len(found) > len(shown):
+        parts.append(tr("and {count} more").format(count=len(found) - len(shown)))
+    rows = [row_of(*((label, f"/memory changes {words}") for label, words in actions_of(one))) for one in shown]
+    nights = sorted({one.night for one in shown if not one.proposed})
+    whole = [
+        (tr("Undo all of night {night}").format(night=run), f"/memory changes undo night {run}") for run in nights[-1:]
+    ]
+    allowed = not core.rights.refusal(DECIDING, task.in_group, task.user_id)
+    buttons = keyboard(*rows, row_of(*whole)) if allowed else ()
+    return CommandReply("\n\n".join(filter(None, [said, *parts])), buttons=buttons)
 
 
 def act(dreaming: Dreaming, client: Redis, task: Task, words: str) -> str | None:

@@ -61,11 +61,11 @@ class DreamPart:
     def memory_chat_commands(self) -> Mapping[str, Handler]:
         return {"changes": self}
 
-    async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
+    async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:  # noqa: ARG002
         """`/memory changes`."""
-        from dispatcher.features.dream.changes import ChangesCommand
+        from dispatcher.features.dream.changes import reply
 
-        return await ChangesCommand(self._core, self._dreaming).reply_to(task, text, now)
+        return await asyncio.to_thread(reply, self._core, self._dreaming, task, text)
 
     @hook
     async def background(self) -> None:

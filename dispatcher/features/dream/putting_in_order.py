@@ -95,16 +95,6 @@ class Carried:
         return cls(int(record["changed"]), int(record["proposed"]), Counter(record["refused"]))
 
 
-@dataclass(frozen=True)
-class PlannedRow:
-    """What a change makes: type and text, until when it holds (POSIX seconds), and further columns."""
-
-    kind: str
-    text: str
-    deadline: float | None
-    more: Mapping[str, Any]
-
-
 class Dreaming:
     """StoreUnavailable if the store cannot be reached: then nothing is done, and it may be tried again."""
 
@@ -179,16 +169,10 @@ class Dreaming:
         if reason := checks.why_refused(change, evidence):
             return sentence_only(reason)
         remembering = self.day.remembering
-        row = self.planned_row(dream, change, evidence)
+        kind, text, more = self.planned_row(dream, change, evidence)
         said_at = max(turn.timestamp for turn in evidence.turns)
         planned = remembering.plan(
-            dream.chat_id,
-            MemoryType(row.kind),
-            row.text,
-            now=said_at,
-            replaced=evidence.memories,
-            deadline=row.deadline,
-            **row.more,
+            dream.chat_id, MemoryType(kind), text, now=said_at, replaced=evidence.memories, **more
         )
         if planned.same is not None:  # another note says it already; a change that can be taken back makes its own
             return sentence_only(checks.KNOWN)
@@ -212,8 +196,10 @@ class Dreaming:
         zone, owners = self.day.zone_of(dream.chat_id), self.day.settings.owner_ids
         return checks.ChangeEvidence(turns, memories, zone, owners)
 
-    def planned_row(self, dream: Dream, change: Change, evidence: checks.ChangeEvidence) -> PlannedRow:
-        """The new memory: whose it is follows from what it replaces, else from who said it."""
+    def planned_row(
+        self, dream: Dream, change: Change, evidence: checks.ChangeEvidence
+    ) -> tuple[str, str, dict[str, Any]]:
+        """The new memory (type, text, further columns): whose it is follows from what it replaces, else from who said it."""
         old, said = evidence.memories, evidence.said[0]
         until = checks.day_of(change.until)
         sources = [*(one for memory in old for one in sources_of(memory)), *(turn.turn_id for turn in evidence.turns)]
@@ -226,6 +212,7 @@ class Dreaming:
         deadlines = [one.deadline for one in old if one.deadline is not None]
         deadline = end_of_day(until, evidence.zone) if until else max(deadlines, default=None)
         more = {
+            "deadline": deadline,
             "category": "until" if until else next((one.category for one in old), None),
             "importance": max((one.importance for one in old), default=3),
             "priority": max((one.priority for one in old), default=0),
@@ -235,7 +222,7 @@ class Dreaming:
             **whose,
         }
         text = old[0].text if change.do == "end" else one_line(change.text)
-        return PlannedRow(str(old[0].type) if old else "fact", text, deadline, more)
+        return str(old[0].type) if old else "fact", text, more
 
 
 def night_of(memory: Memory) -> int | None:

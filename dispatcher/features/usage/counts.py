@@ -64,12 +64,9 @@ class ChatUsage:
     def __init__(self, redis: Redis, zone: ZoneInfo, limits: DailyLimits) -> None:
         self._redis, self._zone, self.limits = redis, zone, limits
 
-    def today(self, now: float) -> date:
-        return datetime.fromtimestamp(now, self._zone).date()
-
     async def days(self, chat_id: str, now: float, count: int) -> tuple[list[UsageCounts], list[UsageCounts]]:
         """The last days of the chat, and of all chats; today first. RedisUnavailable if they cannot be read, so that no limit is passed by that."""
-        today = self.today(now)
+        today = datetime.fromtimestamp(now, self._zone).date()
         async with self._redis.pipeline(transaction=False) as pipe:
             for back in range(count):
                 for key in keys.of_day((today - timedelta(days=back)).isoformat(), chat_id):

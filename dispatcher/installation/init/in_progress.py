@@ -30,7 +30,6 @@ class Terminal:
 
     def __init__(self, *, unattended: bool, console: Console | None = None) -> None:
         self.unattended = unattended
-        self.answers = 0  # that somebody has given
         self._console = console or Console(highlight=False, soft_wrap=True)
 
     def say(self, text: str = "") -> None:
@@ -92,7 +91,6 @@ class Terminal:
             )
         for _ in range(TRIES):
             answer = self._read(f"  {question}" + (f" [{default}]" if default else "") + ": ", secret=secret) or default
-            self.answers += 1
             try:
                 return check(answer)
             except (ValueError, SettingsError) as error:
@@ -105,7 +103,6 @@ class Terminal:
         """Yes unless somebody says no."""
         if self.unattended:
             return True
-        self.answers += 1
         return self._read(f"  {question} [Y/n]: ").lower() not in ("n", "no")
 
     def _read(self, prompt: str, *, secret: bool = False) -> str:

@@ -12,12 +12,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from dispatcher.installation import environment
 from dispatcher.installation.init import claude_cli, host, redis_server, telegram_bot
 from dispatcher.installation.init.in_progress import InstallationInProgress
 from dispatcher.installation.init.questions import ask_everything
 from dispatcher.installation.layout import BINARIES
-from dispatcher.installation.run import run
+from dispatcher.installation.run import as_account, run
 from dispatcher.installation.services.by_hand import ServiceManager, services_of
 from dispatcher.installation.settings_files import (
     given_settings,
@@ -179,7 +178,7 @@ def _wait_for_programs(installation: InstallationInProgress, manager: ServiceMan
     end = time.monotonic() + START_SECONDS
     with installation.terminal.busy("Starting dispatcher and bot"):
         while True:
-            state = status_of(installation)
+            state = ask_hmem(installation, "status")
             if state.get("workers") and state.get("bot"):
                 return
             if time.monotonic() > end:
@@ -194,7 +193,7 @@ def _wait_for_programs(installation: InstallationInProgress, manager: ServiceMan
 def _greet(installation: InstallationInProgress) -> str:
     """Say hello to the owner's chat, unless a night has run since."""
     chat = installation.values["ALLOWED_CHATS"].split(",")[0].strip()
-    if status_of(installation).get("last_night_run"):
+    if ask_hmem(installation, "status").get("last_night_run"):
         return "was sent before"
     telegram_bot.send(installation.settings(), int(chat), telegram_bot.READY)
     return f"sent to chat {chat}"
@@ -202,8 +201,7 @@ def _greet(installation: InstallationInProgress) -> str:
 
 def _first_night(installation: InstallationInProgress) -> str:
     """One night now, so that everything that it needs has been proven before it runs alone."""
-    state = status_of(installation)
-    if state.get("last_night_run"):
+    if ask_hmem(installation, "status").get("last_night_run"):
         return "has run before"
     archive, command = installation.settings().hmem_night_dir / "archive", [str(BINARIES / "hmem-night"), "run"]
     restored = bool(archive_files(archive))
@@ -238,7 +236,7 @@ def show_findings(installation: InstallationInProgress) -> int:
     """The problems and warnings of the doctor, and what to do; its exit code."""
     terminal = installation.terminal
     with terminal.busy("Examining everything (hmem doctor)"):
-        report = ask_hmem(installation, "doctor", "--json")
+        report = ask_hmem(installation, "doctor")
     findings = report.get("findings", [])
     for finding in findings:
         if finding["state"] == "problem":
@@ -251,15 +249,11 @@ def show_findings(installation: InstallationInProgress) -> int:
     return code
 
 
-def status_of(installation: InstallationInProgress) -> dict[str, Any]:
-    return ask_hmem(installation, "status", "--json")
-
-
-def ask_hmem(installation: InstallationInProgress, *words: str) -> dict[str, Any]:
-    """What a command of ours prints as JSON; {} if it does not."""
-    command = [str(BINARIES / "hmem"), *words]
+def ask_hmem(installation: InstallationInProgress, command: str) -> dict[str, Any]:
+    """What a command of ours prints with --json; {} if it does not."""
+    words = [str(BINARIES / "hmem"), command, "--json"]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=600, check=False, **how_ours_run(installation))
+        done = subprocess.run(words, capture_output=True, timeout=600, check=False, **how_ours_run(installation))
         return dict(json.loads(done.stdout))
     except (ValueError, subprocess.TimeoutExpired):
         return {}
@@ -267,7 +261,7 @@ def ask_hmem(installation: InstallationInProgress, *words: str) -> dict[str, Any
 
 def how_ours_run(installation: InstallationInProgress) -> dict[str, Any]:
     """In a clean environment; root's commands go on as the account that owns their directory."""
-    return {"env": {**environment.clean(own=True), "HMEM_CONFIG": str(installation.layout.settings_file)}, "cwd": "/"}
+    return as_account(None, more={"HMEM_CONFIG": str(installation.layout.settings_file)})
 
 
 #: Each returns what it did, for its line.

@@ -58,7 +58,6 @@ def test_token_chat_night_and_writer_take_three_answers_and_a_message(tmp_path: 
     worker = asked_beside(installation, ask_everything)
     api.say(CHAT, f"hello {told_code(terminal)}", NOOR)
     worker.join(300)
-    assert terminal.answers == 4, "one of them was none"
     assert "Write none, claude:haiku" in terminal.text
     assert installation.values["WRITER"] == "claude:haiku"
     values = installation.values

@@ -10,7 +10,6 @@ from dispatcher.chat_data.forget.request import Scope
 from dispatcher.memory.day.parts import DayStores
 from dispatcher.memory.store.memories import Memory
 from dispatcher.memory.store.summaries import SessionSummary
-from shared.config.settings import Settings
 from shared.turns.records import Turn
 
 
@@ -80,11 +79,6 @@ class StoreLayer(DayStores):
             yield outcome
         for rows in self.of_features:
             yield from (one.text for one in rows.rows())
-
-
-def open_store(settings: Settings) -> StoreLayer | None:
-    """None if DAY_STORE_URL is `none`."""
-    return StoreLayer(settings) if settings.has_day_store else None
 
 
 def _covers_memory(scope: Scope, memory: Memory) -> bool:
