@@ -187,8 +187,10 @@ def sides(run: int | None, *, today: bool) -> str:
 
 
 def say_notes(reasons: Sequence[str]) -> None:
+    from dispatcher.prompt.context import plain_reason
+
     for reason in reasons:
-        typer.echo(f"note: {reason}", err=True)
+        typer.echo(f"note: {plain_reason(reason)}", err=True)
 
 
 def print_batch(

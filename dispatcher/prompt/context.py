@@ -29,6 +29,21 @@ DEGRADED_KINDS = {
     "memory did not answer": "memory",
     "memory failed": "memory",
 }
+#: What such a beginning means for a person. Where the reason does not say what to do, `_DOCTOR` follows.
+_DOCTOR = "hmem doctor says whether there is anything to do."
+_PLAIN = {
+    "no vector search": "Only words were compared, not meanings, so what was said in other words may be missing",
+    "no keyword search": "Only meanings were compared, not words, so names and numbers may be missing",
+    "no recalled text": "Earlier messages are missing",
+    "no summary": "The chat's summary is missing",
+    "no notes": "What a model noted about earlier messages was left out",
+    "no memory of the day": "Facts, and what was said since last night, are missing",
+    "no memory at all": "Nothing is recalled",
+    "no conversation so far": "What was said in this conversation so far is missing",
+    "memory did not answer in time": "Claude answered without memory, which took too long",
+    "memory failed": "Claude answered without memory, which failed",
+    "MEMORY_TOKENS=0": "Memory is switched off by MEMORY_TOKENS=0",
+}
 RELEASE, OTHER = "release", "other"
 #: How many of the best hits that were left out the record of an answer has.
 MISSED = 5
@@ -177,3 +192,12 @@ def degraded_kind(reason: str, release_run: int | None) -> str | None:
         return None
     kind = next((kind for beginning, kind in DEGRADED_KINDS.items() if reason.startswith(beginning)), None)
     return kind or (RELEASE if release_run is None else OTHER)
+
+
+def plain_reason(reason: str) -> str:
+    """A reason of `degraded` for a person: what it means, why, and what to do."""
+    beginning, _, why = reason.partition(": ")
+    if not (meaning := _PLAIN.get(beginning)):
+        return reason
+    sentence = f"{meaning}{': ' if why else ''}{why}".rstrip(".")
+    return f"{sentence}. {_DOCTOR}" if degraded_kind(reason, 0) in ("vectors", "keywords") else f"{sentence}."

@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dispatcher.features.web.reading.markdown import marked
 from dispatcher.memory.relevance import content_roots
+from dispatcher.prompt.context import plain_reason
 from shared.text.format import date_text, rough_duration, shorten, size_text, time_text
 from shared.wire.json import well_formed
 
@@ -38,6 +39,7 @@ def environment() -> Environment:
         "duration": _or_dash(rough_duration),
         "ago": _or_dash(lambda moment: f"{rough_duration(max(0.0, time.time() - moment))} ago"),
         "short": shorten,
+        "plain": plain_reason,
         "marked": lambda text, question: marked(text, content_roots(question)),
         "at": _or_dash(time_text),
         "iso": _or_dash(_iso),

@@ -11,6 +11,7 @@ from dispatcher.cli.search import find
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.search import SearchResult
 from dispatcher.memory.tombstones import Forgotten
+from dispatcher.prompt.context import DEGRADED_KINDS, plain_reason
 from shared.search.types import Query
 from shared.turns.records import Tombstone, Turn
 from tests.support.machine import free_port
@@ -41,9 +42,20 @@ def test_release_and_today_are_ranked_together(light: World) -> None:
     assert (alone.stdout, alone.stderr.splitlines()[0]) == (done.stdout, "In chat 9912, the only one.")
     assert done.stderr.splitlines()[0].startswith("2 hits in ")
     assert done.stderr.splitlines()[0].endswith(" ms from release 1 and today; times in UTC")
+    plain = "note: Only words were compared, not meanings, so what was said in other words may be missing: release 1 was built without a "
+    assert done.stderr.splitlines()[1].startswith(plain)
+    assert done.stderr.splitlines()[1].endswith(". hmem doctor says whether there is anything to do.")
     told = json.loads(light.command("hmem", "search", "9912", "boiler humming", "--json").stdout)
     assert (told["release"], [hit["turn_ids"] for hit in told["hits"]]) == (1, [["today0:user"], ["t1:user"]])
     assert hits(find(light.settings(), Query("77", "boiler humming", 5))) == [], "another chat"
+
+
+def test_whatever_was_missing_is_said_in_plain_words() -> None:
+    for beginning in DEGRADED_KINDS:
+        said = plain_reason(f"{beginning}: It is away. Start it.")
+        assert said.endswith(": It is away. Start it.") or "hmem doctor" in said or beginning == "memory did not answer"
+        assert beginning not in said or beginning == "memory did not answer"
+    assert plain_reason("memory did not answer in time") == "Claude answered without memory, which took too long."
 
 
 def test_what_is_forgotten_is_in_neither(light: World) -> None:
