@@ -62,6 +62,9 @@ def try_claude(settings: Settings) -> Iterator[Finding]:
 
 #: What follows if something is missing.
 LOGIN = "Start claude once as the dispatcher's user and log in, or see what the account's page says; then try again."
+AWAY = (
+    "Check this host's network, DNS and proxy, and the state of Claude's service (status.claude.com); then try again."
+)
 PROMPT = "--append-system-prompt-file has no effect: Claude answers without memory"
 RESUME = "--resume has no effect: each message begins a conversation; SESSION_MODE=replay passes it as text"
 TWICE = "--session-id of a session that exists is not refused, so two dispatchers may answer in one session"
@@ -73,9 +76,8 @@ def _unanswered(answer: Answer) -> Finding:
     sentence += f" The CLI said: {answer.cause}." if answer.cause else ""
     if answer.follows in (Follows.ALL_WAIT, Follows.WITHOUT_MEMORY):
         return problem(Fault.CLAUDE_LOGIN, sentence, LOGIN)
-    return problem(
-        ClaudeUnavailable.exit_code, sentence, f"Try again; {how_to_get_claude()} installs the version that was tested."
-    )
+    tested = f"Try again; {how_to_get_claude()} installs the version that was tested."
+    return problem(ClaudeUnavailable.exit_code, sentence, AWAY if answer.follows is Follows.CHAT_WAITS else tested)
 
 
 def _lacks(what: str) -> Finding:

@@ -95,7 +95,7 @@ def _named(memory_dir: Path, run: int) -> Path:
 def planned_rollback(memory_dir: Path, run: int | None) -> str:
     """The question before a rollback. InvalidInput if there is no such release."""
     before, manifest = _current(memory_dir)
-    target = _named(memory_dir, _parent(manifest) if run is None else run)
+    target = _named(memory_dir, _parent(memory_dir, manifest) if run is None else run)
     instead = f" instead of {before.name}" if before else ""
     return f"Serve release {target.name}{instead}, and pin it?"
 
@@ -105,7 +105,7 @@ def roll_back(settings: Settings, run: int | None, say: Say) -> tuple[int, int |
     memory_dir = settings.hmem_memory_dir
     with _locked(memory_dir):
         before, served = _current(memory_dir)
-        target = _named(memory_dir, _parent(served) if run is None else run)
+        target = _named(memory_dir, _parent(memory_dir, served) if run is None else run)
         if before == target.resolve():
             raise InvalidInput(f"Release {target.name} is already the current one. Nothing was changed.")
         say(f"Verifying release {target.name} ...")
@@ -137,8 +137,10 @@ def _current(memory_dir: Path) -> tuple[Path | None, Manifest | None]:
     return path, manifest
 
 
-def _parent(manifest: Manifest | None) -> int:
+def _parent(memory_dir: Path, manifest: Manifest | None) -> int:
     if manifest is None:
+        if not any((memory_dir / RELEASES).glob("*/")):
+            raise InvalidInput("There is no release yet. hmem-night run builds the first.")
         raise InvalidInput(
             "The current release cannot be read, so the previous one is unknown. "
             "Name a run: hmem release rollback RUN (hmem release list shows them)."

@@ -230,3 +230,5 @@ def test_the_doctor_names_what_a_cli_cannot_do(light: World) -> None:
     assert code == 12
     assert "The CLI said: error: unknown option '--strict-mcp-config'" in said
     assert "log in" not in said
+    code, said = tried('#!/bin/sh\necho "API Error: Can\'t reach the API server (ENOTFOUND)" >&2; exit 1\n')
+    assert (code, "Check this host's network" in said, "npm install" in said) == (12, True, False)

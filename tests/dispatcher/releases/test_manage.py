@@ -60,6 +60,11 @@ def test_verify_names_the_file_that_was_changed(light: World) -> None:
     assert light.command("hmem", "release", "verify", "7", check=False).returncode == 24
 
 
+def test_before_the_first_release_a_rollback_says_what_makes_one(light: World) -> None:
+    done = light.command("hmem", "release", "rollback", "--yes", check=False)
+    assert (done.returncode, done.stderr) == (24, "There is no release yet. hmem-night run builds the first.\n")
+
+
 @pytest.mark.slow
 def test_a_rollback_is_served_and_pins_and_nights_go_on_beside_it_until_it_is_lifted(light: World) -> None:
     nights(light, 2)
