@@ -24,6 +24,7 @@ from dispatcher.queue.cancellation import Run, look_at
 from dispatcher.queue.tasks import NOT_YET, Claim
 from shared.config.settings import Settings
 from shared.errors import RedisUnavailable
+from shared.system.waiting import set_within
 from shared.wire import keys
 from shared.wire.client import BACKGROUND, is_too_old, open_redis
 
@@ -285,11 +286,8 @@ class Worker:
     async def _pause(self, seconds: float) -> None:
         """Wait until a task ends, a stop comes, or the time is up."""
         self._freed.clear()
-        if self._stop.is_set():
-            return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._freed.wait()
+        if not self._stop.is_set():
+            await set_within(self._freed, seconds)
 
     def _start(self, claim: Claim) -> None:
         run = Run()

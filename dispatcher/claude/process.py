@@ -21,6 +21,7 @@ from threading import Thread
 from typing import cast
 
 from shared.system.processes import Start
+from shared.system.waiting import set_within
 
 #: Is given each complete line of a program's output, without its end, and says whether the line is part of the result.
 LineReader = Callable[[bytes], bool]
@@ -172,25 +173,18 @@ class _Child:
         try:
             if not self._exited.is_set():
                 self._signal(signal.SIGTERM)
-                await self._until_exit()
+                await set_within(self._exited, KILL_GRACE_SECONDS)
         finally:
             if not self._exited.is_set():
                 self._signal(signal.SIGKILL)
             self._close()
-        await self._until_exit()
+        await set_within(self._exited, KILL_GRACE_SECONDS)
         if self._patience:
             self._patience.cancel()
 
     def _close(self) -> None:
         for pipe in self._pipes:
             pipe.close()
-
-    async def _until_exit(self) -> None:
-        if self._exited.is_set():
-            return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(KILL_GRACE_SECONDS):
-                await self._exited.wait()
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):

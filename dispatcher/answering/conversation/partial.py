@@ -7,7 +7,6 @@ the result is there; `finish.lua` and `bury.lua` remove it.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -20,6 +19,7 @@ from dispatcher.claude.events import Progress
 from dispatcher.claude.reply import WORD_JOINER
 from dispatcher.memory.typed import tags
 from shared.config.settings import Settings
+from shared.system.waiting import set_within
 from shared.text.format import cut, cut_end
 from shared.turns.records import Task, well_formed
 from shared.turns.signed import TEXT_CHARACTERS, TOOL_CHARACTERS, PartialAnswer, signing_key
@@ -93,14 +93,8 @@ class _Writer:
             self._first_words.clear()
             self._number = max(self._number + 1, time.time_ns() // 1_000_000)
             await self._write(self._number, self._latest)
-            await _set_within(self._first_words, PAUSE_SECONDS)
-            await _set_within(self._news, RENEW_SECONDS)
-
-
-async def _set_within(event: asyncio.Event, seconds: float) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()
+            await set_within(self._first_words, PAUSE_SECONDS)
+            await set_within(self._news, RENEW_SECONDS)
 
 
 def _shown(text: str, code: str) -> str:

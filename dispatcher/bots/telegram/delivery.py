@@ -48,6 +48,7 @@ from dispatcher.bots.telegram.rendering import MessagePart, parts_of, plain_part
 from dispatcher.bots.telegram.state import OUTBOX, Waiting
 from dispatcher.queue.state import held_now
 from shared.system.faults import crash_point
+from shared.system.waiting import set_within
 from shared.text.translations import later, speaking, tr
 from shared.turns.media import Media
 from shared.turns.records import RecordRefused, chat_id_of, user_id_of
@@ -127,9 +128,7 @@ class Delivery:
                 await until_redis_answers(self._look)
             except Exception:  # a bug of ours: there must be a next look
                 log.exception("the look for answers failed")
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):  # wait_for of Python 3.11 may swallow a cancellation
-                    await self._wake.wait()
+            await set_within(self._wake, LOOK_SECONDS)
 
     async def finish(self, seconds: float) -> None:
         """Start nothing new; running deliveries get this many seconds."""
@@ -199,7 +198,7 @@ class Delivery:
                 await self._do(job)
             except Exception:  # a bug of ours: this chat pauses, the others continue
                 log.exception("a delivery failed", task=job.name)
-                await self._pause()
+                await set_within(self._closing, DEFECT_SECONDS)
                 return
 
     async def _do(self, job: Job) -> None:
@@ -219,12 +218,7 @@ class Delivery:
             await self._end(job)
         except TelegramAPIError as error:  # an unknown token: the loop for updates ends the process
             log.error("a delivery failed and is tried again", task=job.name, error=str(error))
-            await self._pause()
-
-    async def _pause(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(DEFECT_SECONDS):
-                await self._closing.wait()
+            await set_within(self._closing, DEFECT_SECONDS)
 
     async def _deliver(self, job: Job) -> None:
         if self._partials and job.record.text is None:

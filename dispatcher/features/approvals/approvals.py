@@ -36,6 +36,7 @@ from shared.config.settings import Settings
 from shared.config.tools import ChatTools
 from shared.errors import HmemError
 from shared.hooks import hook
+from shared.system.waiting import set_within
 from shared.text.format import cut
 from shared.turns.records import RecordRefused, Task, dumps, well_formed
 from shared.turns.signed import signing_key
@@ -182,9 +183,7 @@ class _Asking:
             left = self._question.ends - time.time()
             if left <= 0:
                 return "nobody"
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(LOOK_SECONDS, left)):
-                    await stopping.wait()
+            await set_within(stopping, min(LOOK_SECONDS, left))
         return "stopped"
 
     async def _end(self, found: Verdict | ToolDecision) -> Verdict:
