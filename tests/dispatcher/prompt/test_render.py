@@ -9,11 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from dispatcher.memory.session_history import conversation_of, history_entry, history_lines
 from dispatcher.prompt.budget import RECALLED_TITLE, TITLES, PromptInput, compose
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.render import PromptPart, render_message
 from shared.search.types import Hit, Recalled
 from shared.text.marks import harmless
+from shared.turns.records import Turn
 from tests.support.day.prompts import NOW, PROPERTY, RECORD, SUMMARY, UTC, composed, hit, odd_text, said
 
 
@@ -92,6 +94,12 @@ def test_the_newest_of_the_conversation_fits_in_order_and_one_line_each() -> Non
     numbers = [int(line.split("turn ")[1].split()[0]) for line in lines]
     assert numbers == list(range(numbers[0], 50))
     assert context.tokens <= 300
+
+
+def test_each_line_of_the_conversation_names_its_topic_as_redis_keeps_it() -> None:
+    turns = [Turn(f"t{number}", "user", "-5", "hello", 1.0, extra={"topic": one}) for number, one in enumerate("57")]
+    kept, _ = conversation_of([history_entry(turn).encode() for turn in turns], [])
+    assert [line.split("(")[1] for line in history_lines(kept, UTC)] == ["in topic 5): hello", "in topic 7): hello"]
 
 
 def test_recalled_lines_move_ahead_of_the_message_and_the_rest_stays() -> None:
