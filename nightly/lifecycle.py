@@ -8,9 +8,8 @@ from pathlib import Path
 import orjson
 
 from nightly.archive.erasing import DONE as ERASED
-from nightly.archive.media.places import clear_arriving
 from nightly.archive.segments import segment_runs
-from nightly.night.folder import DONE, FETCHED, REPAIRING, STATE, Night, drop_bulk, night_runs, nights_dir
+from nightly.night.folder import DONE, FETCHED, REPAIRING, STATE, Night, close_night, drop_bulk, night_runs, nights_dir
 from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.release.manifest import Manifest
@@ -28,8 +27,8 @@ def tidy(settings: Settings) -> None:
     """Clean up after a kill: files and folders that never got their final names, and the bulk of closed nights."""
     for name in (FETCHED, REPAIRING):  # copies of the mirror's files, perhaps from before something was erased
         remove_tree(settings.hmem_night_dir / name)
-    clear_arriving(settings.hmem_night_dir / "archive")
-    for directory in (settings.hmem_night_dir / "archive", *nights_dir(settings).glob("[0-9]*")):
+    archive = settings.hmem_night_dir / "archive"
+    for directory in (archive, *archive.glob("media/*"), *nights_dir(settings).glob("[0-9]*")):
         remove_halves(directory)
     for name in OWN_FILES:  # others, such as owner.pub, are also written while a night runs
         remove_halves(settings.hmem_night_dir, name)
@@ -54,10 +53,7 @@ def overtaken(settings: Settings, run: int, current: Manifest | None) -> str | N
 
 def abandon(settings: Settings, run: int, why: str) -> None:
     """Close an overtaken night; the next one exports whatever is still in Redis."""
-    write_atomic(
-        nights_dir(settings) / str(run) / DONE, orjson.dumps({"run": run, "abandoned": why, "finished_at": time.time()})
-    )
-    drop_bulk(nights_dir(settings) / str(run))
+    close_night(nights_dir(settings) / str(run), {"run": run, "abandoned": why, "finished_at": time.time()})
 
 
 def new_run(settings: Settings, token: int, current: Manifest | None, newest: int) -> int:

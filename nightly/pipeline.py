@@ -12,7 +12,7 @@ import structlog
 
 from nightly.archive import erasing
 from nightly.archive.catalog import open_catalog, recomputed
-from nightly.archive.incoming import in_batches, read_records, turn_keys
+from nightly.archive.incoming import read_records, turn_keys
 from nightly.archive.segments import RESTORE, segment_runs
 from nightly.index import servers
 from nightly.index.previous import Last
@@ -20,7 +20,7 @@ from nightly.index.recipe import recipe_of
 from nightly.lifecycle import abandon, create_folder, discard_from, new_run, overtaken, tidy
 from nightly.night import failure
 from nightly.night.failure import free_bytes
-from nightly.night.folder import Night, nights_dir, unfinished_run
+from nightly.night.folder import Night, close_night, nights_dir, unfinished_run
 from nightly.night.lease import connect, only_night
 from nightly.night.ledger import totals
 from nightly.night.progress import Reporter
@@ -165,7 +165,7 @@ def _run(night: Night) -> dict[str, Any]:
     """Run all steps that are not committed, in order."""
     NightRun(night).run_all(STEPS)
     summary = _summary(night) | _remove_outdated(night)
-    night.finish(summary)
+    close_night(night.folder, summary)
     if alarm := alarm_of(summary):
         failure.note(night, {MirrorFailed: "flush", ArchiveDamaged: "archive"}.get(type(alarm), "restart"), alarm)
     else:
@@ -256,17 +256,12 @@ class NightRun(StepRunner):
 
 def _nothing_to_build(night: Night) -> bool:
     """Decided once, at the first building step; the others follow it."""
-    first = _first_builder()
-    return "skipped" in night.result(first) if night.is_done(first) else _up_to_date(night)
-
-
-def _first_builder() -> str:
-    return next(step.name for step in STEPS if step.builds)
+    return "skipped" in night.result("chunk") if night.is_done("chunk") else _up_to_date(night)
 
 
 def _skipped(night: Night, step: Step) -> dict[str, Any]:
     """The result of a step that builds nothing; of the first one also what the release has that stays, for the summary."""
-    current = night.target.current() if step.name == _first_builder() else None
+    current = night.target.current() if step.name == "chunk" else None
     kept = {"chunks": current.chunks, "bytes": current.size} if current else {}
     return {"skipped": SKIPPED, **kept}
 
@@ -326,9 +321,8 @@ def dry_run(settings: Settings) -> dict[str, Any]:
     """What a night would find, without writing anything there."""
     with connect(settings) as client, recomputed(settings, Reporter(quiet=True)) as catalog:
         names = turn_keys(client)
-        records = (record for batch in in_batches(names) for record in read_records(client, batch))
         return {
             "unfinished_night": unfinished_run(settings),
             "keys": len(names),
-            "not_archived": sum(catalog.segment_of(record.sha256) is None for record in records),
+            "not_archived": sum(catalog.segment_of(record.sha256) is None for record in read_records(client, names)),
         }

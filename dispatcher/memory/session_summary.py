@@ -58,7 +58,7 @@ class SummaryWriter:
 
         with closing(open_ollama(self._settings)) as server:
             options = {"temperature": 0, "seed": 1, "num_ctx": 16_384}
-            answer = server.chat(writer.model, prompt, options, 2)
+            answer = server.chat(writer.model, prompt, options)
         return shorten(answer.strip(), SUMMARY_CHARACTERS)
 
 

@@ -9,17 +9,15 @@ what only the capture has, writes its one segment, and leaves an empty capture. 
 from __future__ import annotations
 
 import itertools
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-import orjson
 from redis import Redis
 
 from nightly.archive.catalog import Catalog
-from nightly.archive.incoming import chat_states, event_keys, in_batches, read_records, read_tombstones, turn_keys
+from nightly.archive.incoming import chat_states, event_keys, read_records, read_tombstones, turn_keys
 from nightly.archive.mirror import open_mirror
 from nightly.archive.segments import RawRecord, Record, Segment, write_segment
 from nightly.night.lease import connect, night_lock
@@ -34,43 +32,27 @@ def capture(settings: Settings, report: Reporter) -> dict[str, Any]:
     """Write the capture, also to ARCHIVE_MIRROR; returns counts. NightRunning while a night runs, which archives the same."""
     archive = settings.hmem_night_dir / "archive"
     mirror = open_mirror(settings)
-    with (
-        night_lock(settings),
-        connect(settings) as client,
-        tempfile.TemporaryFile(dir=make_dir(archive).parent) as spool,
-    ):
+    counts = {"records": 0, "tombstones": 0}
+    with night_lock(settings), connect(settings) as client:
         with closing(Catalog(settings.hmem_night_dir, report.say)) as known:
             known.refresh()
-            counts = _spool(client, archive, known, spool)
-        write_segment(archive / CAPTURE, None, _lines(spool), kind="capture")
+            lines = _lines(client, make_dir(archive), known, counts)
+            write_segment(archive / CAPTURE, None, lines, kind="capture")
         if mirror:
             mirror.supersede(archive, [CAPTURE])
     return counts | {"mirrored": mirror is not None}
 
 
-def _spool(client: Redis, archive: Path, known: Catalog, spool: IO[bytes]) -> dict[str, int]:
-    """Write the lines of the capture; how many of which kind."""
-    batches = [*in_batches(turn_keys(client)), *in_batches(event_keys(client))]
-    present = set(itertools.chain.from_iterable(batches))
-    read = (record for batch in batches for record in read_records(client, batch))
-    counts = {"records": 0, "tombstones": 0}
-    for record in itertools.chain(read, chat_states(client, known), read_tombstones(client)):
+def _lines(client: Redis, archive: Path, known: Catalog, counts: dict[str, int]) -> Iterator[Record]:
+    """The lines of the new capture; counts them. The one before is read last, when all that is in Redis is known."""
+    names = [*turn_keys(client), *event_keys(client)]
+    present = set(names)
+    read = itertools.chain(read_records(client, names), chat_states(client, known), read_tombstones(client))
+    for record in itertools.chain(read, only_captured(archive, present, known)):
         present.add(record.key)
-        _add(record, known, spool, counts)
-    for record in only_captured(archive, present, known):
-        _add(record, known, spool, counts)
-    return counts
-
-
-def _add(record: RawRecord, known: Catalog, spool: IO[bytes], counts: dict[str, int]) -> None:
-    if known.segment_of(record.sha256) is None:
-        spool.write(orjson.dumps({"kind": "captured", **record.to_json()}) + b"\n")
-        counts["tombstones" if record.key == keys.TOMBSTONES.encode() else "records"] += 1
-
-
-def _lines(spool: IO[bytes]) -> Iterator[Record]:
-    spool.seek(0)
-    return map(orjson.loads, spool)
+        if known.segment_of(record.sha256) is None:
+            counts["tombstones" if record.key == keys.TOMBSTONES.encode() else "records"] += 1
+            yield {"kind": "captured", **record.to_json()}
 
 
 def captured(archive: Path) -> Iterator[RawRecord]:

@@ -285,7 +285,7 @@ def _forget_vectors(night: Night, turns: list[Turn]) -> int:
     from nightly.index.vector_cache import forget
 
     texts = (text for turn in turns for text in _embedded(turn))
-    return forget(night.settings.hmem_night_dir / CACHE, texts)
+    return forget(night.settings.hmem_night_dir / CACHE, texts, night.report.say)
 
 
 def _embedded(turn: Turn) -> list[str]:

@@ -15,7 +15,6 @@ whole files; that is detected, and the export restarts.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ import orjson
 
 from nightly.archive.catalog import Catalog, recomputed, stat_of
 from nightly.archive.chat_chunks import ChatReader
-from nightly.archive.media.places import is_there, path_of
+from nightly.archive.media.places import path_of
 from nightly.archive.segments import turn_of
 from nightly.archive.tables import Place
 from nightly.night.progress import Reporter
@@ -36,16 +35,13 @@ from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, InvalidInput, NightRunning, StorageError
 from shared.system.archive_folder import archive_files
 from shared.system.export_folder import README, bare_line, export_folder, private_file
-from shared.system.files import opened, safe_name
+from shared.system.files import read_own, safe_name
 from shared.text.format import time_text
 from shared.text.templates import templates
 from shared.turns.conversation import FOLDER, INDEX, FileNamer, conversation, index_line
 from shared.turns.media import Media
 from shared.turns.records import Turn, time_order
 from shared.turns.speakers import Speaker, namesakes
-
-#: Bytes that are copied at once.
-_BLOCK_BYTES = 1 << 20
 
 
 class MediaExport:
@@ -77,25 +73,21 @@ class MediaExport:
 
     def _add(self, turn: Turn, one: Media) -> None:
         path, name = path_of(turn.chat_id, turn.task_id, one.sha256), self._namer.name(turn, one)
-        written = is_there(self._archive_dir, path) and self._copy(self._archive_dir / path, name, one.sha256)
+        written = self._copy(self._archive_dir / path, name, one.sha256)
         if written:
             self.names[turn.task_id, one.sha256] = name
         self._lines.append(index_line(turn, one, name if written else None))
 
     def _copy(self, source: Path, name: str, sha256: str) -> bool:
         """Whether it was what its name says."""
-        target, digest = self._folder / FOLDER / name, hashlib.sha256()
         try:
-            with opened(source, os.O_RDONLY) as read, private_file(target) as written:
-                while block := read.read(_BLOCK_BYTES):
-                    digest.update(block)
-                    written.write(block)
+            content = read_own(source)
         except (OSError, StorageError):  # forgotten meanwhile, or no plain file
-            target.unlink(missing_ok=True)
             return False
-        if digest.hexdigest() != sha256:
-            target.unlink()
+        if hashlib.sha256(content).hexdigest() != sha256:
             return False
+        with private_file(self._folder / FOLDER / name) as written:
+            written.write(content)
         return True
 
 

@@ -43,13 +43,9 @@ def event_keys(client: Redis) -> list[bytes]:
     return sorted(key for key in found if not key.startswith(keys.event(EventKind.IMPORT, "").encode()))
 
 
-def in_batches(names: list[bytes]) -> list[list[bytes]]:
-    return [names[start : start + BATCH_KEYS] for start in range(0, len(names), BATCH_KEYS)]
-
-
 def read_records(client: Redis, names: list[bytes]) -> Iterator[RawRecord]:
     """The values of the keys; one that vanished meanwhile (the bot or the owner deleted it) yields nothing."""
-    for name, value in zip(names, cast(list[bytes | None], client.mget(names)), strict=True):
+    for name, value in _values(client, names):
         if value is not None:
             yield RawRecord(name, "string", value)
             continue
@@ -57,6 +53,12 @@ def read_records(client: Redis, names: list[bytes]) -> Iterator[RawRecord]:
         dumped = client.dump(name)
         if dumped is not None:
             yield RawRecord(name, kind, dumped)
+
+
+def _values(client: Redis, names: list[bytes]) -> Iterator[tuple[bytes, bytes | None]]:
+    for start in range(0, len(names), BATCH_KEYS):
+        some = names[start : start + BATCH_KEYS]
+        yield from zip(some, cast(list[bytes | None], client.mget(some)), strict=True)
 
 
 def read_tombstones(client: Redis) -> list[RawRecord]:
@@ -134,14 +136,10 @@ def judge(values: Iterable[bytes], settings: Settings, archived: Mapping[str, To
         elif not tombstone.erase:
             judged.obeyed.append(tombstone)
         elif trusted is None:
-            judged.obeyed.append(only_hiding(tombstone))
+            judged.obeyed.append(replace(tombstone, erase=False, undo=False, signature=None))
             judged.only_hide += 1
         elif is_signed(tombstone, trusted):
             judged.obeyed.append(tombstone)
         else:
             judged.refused[UNSIGNED] += 1
     return judged
-
-
-def only_hiding(tombstone: Tombstone) -> Tombstone:
-    return replace(tombstone, erase=False, undo=False, signature=None)

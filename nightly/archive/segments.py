@@ -32,7 +32,7 @@ import orjson
 from shared.errors import ArchiveDamaged, FormatNewer
 from shared.system.archive_folder import CAPTURE, archive_files, proven_hash, run_of
 from shared.system.files import atomic_writer
-from shared.turns.events import Event
+from shared.turns.events import Event, texts_in
 from shared.turns.records import RecordRefused, Tombstone, Turn, chat_id_of, dumps, timestamp_of, turn_key
 
 #: A line of a segment.
@@ -130,24 +130,15 @@ class WrittenText:
     def sayings(self) -> list[str]:
         """The sentences in it: of JSON each string, else the whole text."""
         try:
-            read = orjson.loads(self.text)
+            return texts_in(orjson.loads(self.text))
         except ValueError:
             return [self.text]
-        return list(_strings(read))
 
     def is_made_from(self, tombstone: Tombstone) -> bool:
         """Whether it may contain words of a turn that this tombstone covers."""
         if tombstone.chat_id != self.chat_id:
             return False
         return not self.turns or tombstone.turn_ids is None or not tombstone.turn_ids.isdisjoint(self.turns)
-
-
-def _strings(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list | dict):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _strings(inner)
 
 
 def segment_name(run: int) -> str:

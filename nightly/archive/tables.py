@@ -207,9 +207,6 @@ class Tables:
         row = self.one(sql, *values)
         return int(row[0]) if row else 0
 
-    def _execute(self, sql: str, *values: object) -> sqlite3.Cursor:
-        return self.connection.execute(sql, values)
-
     @cached_property
     def _by_chat(self) -> dict[str, list[Tombstone]]:
         """Tombstones by chat."""

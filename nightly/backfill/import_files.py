@@ -13,12 +13,9 @@ from pathlib import Path
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
-from redis import Redis
-
 from nightly import pipeline
 from nightly.archive.catalog import Catalog, recomputed
-from nightly.archive.incoming import in_batches, judge, read_records, turn_keys
-from nightly.archive.segments import RawRecord
+from nightly.archive.incoming import judge, read_records, turn_keys
 from nightly.imports.candidates import Candidate, ReadCandidate, Wanted, files_of
 from nightly.imports.containers.opening import printable
 from nightly.imports.formats import Source, format_named
@@ -32,18 +29,18 @@ from shared.errors import InvalidInput, NightRunning
 from shared.release.manifest import LEXICAL, current_release
 from shared.search.lexical import LexicalIndex
 from shared.text.format import counted, date_text, one_line, shorten
+from shared.text.templates import templates
 from shared.text.times import given_moment
 from shared.turns.records import Turn
 from shared.wire import keys
 from shared.wire.client import COMMAND, open_redis
 from shared.wire.handed_over import NAME_DIGITS, HandedImport, ImportHandOver
 
-#: How many unreadable places are shown; and how many `--json` has, which are in memory.
-SHOWN_PLACES, KEPT_PLACES = 20, 10_000
-#: Notes that are kept: a few for each file.
-KEPT_NOTES = 1_000
-#: Chats that are shown, conversations, facts, and characters of their first and last words.
-SHOWN_CHATS, SHOWN_CONVERSATIONS, SHOWN_FACTS, SHOWN_CHARACTERS = 20, 20, 20, 60
+#: Unreadable places and notes (a few for each file) that are in memory, and so in `--json`.
+KEPT_PLACES, KEPT_NOTES = 10_000, 1_000
+#: Characters that are shown of what was said.
+SHOWN_CHARACTERS = 60
+_TEMPLATES = templates("nightly.backfill", ".", trim_blocks=True, lstrip_blocks=True)
 
 
 @dataclass(frozen=True)
@@ -153,12 +150,6 @@ def hand_over(settings: Settings, request: Request, reporter: Reporter) -> dict[
     return report | {"import": about.name, "text": text}
 
 
-def _in_redis(client: Redis) -> Iterator[RawRecord]:
-    """What the next night exports."""
-    for batch in in_batches(turn_keys(client)):
-        yield from read_records(client, batch)
-
-
 def plan(settings: Settings, request: Request, reporter: Reporter, *, elsewhere: bool = False) -> dict[str, Any]:
     """What the backfill would do, by the rules of the night; it writes only to a temporary folder.
 
@@ -223,7 +214,7 @@ def _new_turns(settings: Settings, staged: Path, folder: Path, catalog: Catalog,
     with connect(settings) as client:
         values = cast(list[bytes], client.lrange(keys.TOMBSTONES, 0, -1))
         obeyed = judge(values, settings, catalog.tombstones).obeyed
-        with open_filter(settings, catalog, folder, imports, _in_redis(client), obeyed) as known:
+        with open_filter(settings, catalog, folder, imports, read_records(client, turn_keys(client)), obeyed) as known:
             for one in imports:
                 for candidate, verdict in classify_by_file(known, one):
                     if one is imports[-1]:
@@ -284,67 +275,18 @@ def _fate(settings: Settings, name: str, nights: list[dict[str, Any]]) -> dict[s
     return ImportCounts().to_json()
 
 
-def conversation_lines(conversations: list[dict[str, Any]], zone: ZoneInfo) -> list[str]:
-    """What conversations would bring, as text."""
-    text = []
-    for one in conversations[:SHOWN_CONVERSATIONS]:
-        text.append(f"  {one['title'] or 'without a title'}: {one['turns']} turns")
-        for said in one["said"]:
-            text.append(f"    {date_text(said['at'], zone)}  {said['speaker']}: {said['text']}")
-    if (more := len(conversations) - SHOWN_CONVERSATIONS) > 0:
-        text.append(f"  and {more} more conversations; --json lists all")
-    return text
-
-
-def fact_lines(facts: list[dict[str, Any]], zone: ZoneInfo) -> list[str]:
-    """What would become typed memories, as text."""
-    if not facts:
-        return []
-    text = [f"  {counted(len(facts), 'fact')} that would become memories of the chat (hmem memory list):"]
-    for one in facts[:SHOWN_FACTS]:
-        text.append(f"    {date_text(one['at'], zone)}  {shorten(printable(one_line(one['text'])), SHOWN_CHARACTERS)}")
-    if (more := len(facts) - SHOWN_FACTS) > 0:
-        text.append(f"    and {more} more; --json lists all")
-    return text
-
-
 def lines(report: dict[str, Any], zone: ZoneInfo, *, dry: bool = False) -> list[str]:
     """A report as text."""
-    span = (
-        f", from {date_text(report['first'], zone)} to {date_text(report['last'], zone)}"
-        if report["first"] is not None
-        else ""
-    )
-    others = {
-        "known": "known",
-        "differs": "recorded with another text, which stays",
-        "forgotten": "forgotten and left out",
-        "unreadable": "places that cannot be read",
+    how = {
+        "date": lambda at: date_text(at, zone),
+        "line": lambda text: printable(one_line(text)),
+        "short": shorten,
+        "counted": counted,
+        "characters": SHOWN_CHARACTERS,
+        "kept": KEPT_PLACES,
     }
-    found = [f"{report['new']} {'would be ' if dry else ''}new{span}"]
-    found += [f"{report[name]} {what}" for name, what in others.items() if report[name]]
-    text = [f"{report['found']} turns found: {'; '.join(found)}."]
-    text += [f"  {note}" for note in report.get("notes", [])[:SHOWN_PLACES]]
-    text += [f"  left out: {count} × {reason}" for reason, count in report["left_out"].items()]
-    for chat, counts in [*report["chats"].items()][:SHOWN_CHATS]:
-        text.append(f"  chat {shorten(chat, 40)}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
-    if (more := len(report["chats"]) - SHOWN_CHATS) > 0:
-        text.append(f"  and {more} more chats; --json lists all")
-    text += conversation_lines(report.get("conversations", []), zone)
-    text += fact_lines(report.get("facts", []), zone)
-    places = report["unreadable_places"]
-    text += [f"  {one['place']}: {one['reason']}" for one in places[:SHOWN_PLACES]]
-    if (more := report["unreadable"] - SHOWN_PLACES) > 0:
-        text.append(
-            f"  and {more} more places; --json lists {'all' if report['unreadable'] <= KEPT_PLACES else KEPT_PLACES}"
-        )
-    if dry:
-        return [*text, "Nothing was written."]
-    if report.get("import") and report["new"]:
-        facts = report["fact_count"]
-        text += [f"  {counted(facts, 'fact')}: memories of the chat as soon as hmem run runs"] if facts else []
-        text.append(f"  To take it back: hmem import --undo {report['import']}")
-    return text
+    given = {"conversations": report.get("conversations", []), "facts": report.get("facts", []), "dry": dry}
+    return _TEMPLATES.get_template("import.txt.j2").render(report=report, **given, **how).rstrip().split("\n")
 
 
 def nothing_read(report: dict[str, Any], other: str) -> InvalidInput | None:

@@ -7,26 +7,22 @@ current release stays in use until the switch. The settings alone choose the mod
 
 from __future__ import annotations
 
-import os
-import sys
-from contextlib import closing, nullcontext
+from contextlib import closing
 from typing import Any
 
 from nightly import pipeline
 from nightly.archive.catalog import recomputed
 from nightly.archive.incoming import turn_keys
-from nightly.index.recipe import comparable
+from nightly.index.recipe import comparable, night_embedder
 from nightly.night.lease import connect
 from nightly.night.progress import Reporter
 from nightly.night.target import open_target
-from shared.config.credentials import for_child
 from shared.config.settings import Settings
+from shared.config.sources import set_for_children
 from shared.embedding.known_models import known_model
 from shared.embedding.models import EmbeddingIdentity
-from shared.embedding.open import open_embedder
 from shared.errors import InvalidInput
 from shared.release.manifest import Manifest
-from shared.system.processes import module_command
 
 
 def rebuild_archive(
@@ -46,36 +42,26 @@ def rebuild_archive(
 
 def identity_of(settings: Settings) -> EmbeddingIdentity:
     """The identity of the configured embedder, including the version of its weights; opens the embedder."""
-    embedder = open_embedder(settings) if settings.indexes else None
-    if embedder is None:
-        raise InvalidInput(
-            "EMBEDDER or NIGHT_INDEXES is none, so there is nothing to embed with. Set both, or name a model with --model."
-        )
-    with closing(embedder):
+    with night_embedder(settings) as embedder:
+        if embedder is None:
+            raise InvalidInput(
+                "EMBEDDER or NIGHT_INDEXES is none, so there is nothing to embed with. Set both, or name a model with --model."
+            )
         return embedder.identity
 
 
-def start_again_with(model: str, arguments: list[str]) -> None:
-    """Restart this command with the model in its settings, so that every process that it starts reads the same settings.
-
-    The release is tested in a separate process with the settings of the day host. Does not return.
-    """
+def with_model(settings: Settings, model: str) -> Settings:
+    """These settings with an Ollama model, which the processes that are started read, too: the release is tested in one."""
     known_model(model, "ollama")  # reports a typo before anything else
-    settings = ["EMBEDDER=ollama", f"EMBED_MODEL={model}"]
-    sys.stderr.flush()
-    with for_child() as (environment, descriptors):
-        for descriptor in descriptors:
-            os.set_inheritable(descriptor, True)
-        command = ["env", *settings, *module_command("nightly", *arguments)]
-        os.execvpe("env", command, environment)  # noqa: S606 - no shell is meant
+    set_for_children(EMBEDDER="ollama", EMBED_MODEL=model)
+    return settings.changed(embedder="ollama", embed_model=model)
 
 
 def plan(settings: Settings, reporter: Reporter) -> dict[str, Any]:
     """What a backfill would do; nothing is written."""
     with closing(connect(settings)) as client, recomputed(settings, reporter) as catalog:
         current = open_target(settings, client).current()
-        embedder = open_embedder(settings) if settings.indexes else None
-        with closing(embedder) if embedder else nullcontext():
+        with night_embedder(settings) as embedder:
             return {
                 "turns": catalog.counts["turns"],
                 "keys": len(turn_keys(client)),

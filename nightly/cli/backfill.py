@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from getpass import getuser
 from pathlib import Path
@@ -159,7 +158,7 @@ def _rebuild(files: list[Path], model: str | None, *, reembed: bool, accept: boo
             raise InvalidInput("--model names the model to embed with, so it needs --reembed. Add --reembed.")
         if (settings.embedder, settings.model_name) != ("ollama", model):
             typer.echo(rebuild.model_warning(model), err=True)
-            rebuild.start_again_with(model, sys.argv[1:])
+            settings = rebuild.with_model(settings, model)
     report = Reporter(quiet=json or settings.log_json)
     for copy in files:  # bring it to this host, which has none
         report.say(copied_archive.sentence(copied_archive.bring(settings, copy, report)))

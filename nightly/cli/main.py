@@ -178,7 +178,7 @@ def status(
     run: Annotated[int | None, typer.Option(min=0, help="Only this night.")] = None,
 ) -> None:
     """Show nights, their steps and ledgers, and where one stopped. Exit code 14 or 15 if archive or night directory is unusable."""
-    from nightly.cli.status import SHOWN_NIGHTS, night_lines, print_chats, read_nights
+    from nightly.cli.status import SHOWN_NIGHTS, night_text, print_chats, read_nights
     from nightly.night.folder import night_runs
     from shared.system.archive_folder import condition
 
@@ -193,7 +193,7 @@ def status(
         typer.echo("No night has run on this host yet. Run hmem-night run.")
     else:
         for night in shown:
-            typer.echo("\n".join(night_lines(night, settings.timezone)))
+            typer.echo(night_text(night, settings.timezone))
         if chats:
             print_chats(settings, runs)
     end_with(condition(settings.hmem_night_dir))

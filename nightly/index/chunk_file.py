@@ -1,6 +1,6 @@
 """The chunks that a step of tonight has made, chat by chat: what embedding, building and summarising read. No step holds those of all chats.
 
-chunks.jsonl    one chunk per line, with its indexed text; the lines of a chat follow each other, in order of time
+chunks.jsonl    one chunk per line, as a row of a table, with its indexed text at the end; the lines of a chat follow each other, in order of time
 chats.json      chat id -> first line, number of lines, first byte, number of bytes
 """
 
@@ -14,18 +14,14 @@ from typing import IO
 import orjson
 
 from shared.system.files import atomic_writer, write_atomic
-from shared.turns.chunk import Chunk
-from shared.turns.message_origin import Origin
+from shared.turns.chunk import Chunk, chunk_of, values_of
 
 CHUNKS, CHATS = "chunks.jsonl", "chats.json"
 
 
 def line_of(chunk: Chunk, indexed: str) -> bytes:
     """One line of `chunks.jsonl`."""
-    record = {**vars(chunk), "indexed": indexed} | {"origin": chunk.origin.to_json()}
-    if not record["origin"]:
-        del record["origin"]
-    return orjson.dumps(record) + b"\n"
+    return orjson.dumps([*values_of(chunk), indexed]) + b"\n"
 
 
 @contextmanager
@@ -73,7 +69,8 @@ class ChunkFolder:
 
     def read(self, chat_id: str) -> list[tuple[Chunk, str]]:
         """(chunk, indexed text) of one chat in order of time; none for a chat that is not here."""
-        return parse_lines(self.content(chat_id))
+        rows = map(orjson.loads, self.content(chat_id).splitlines())
+        return [(chunk_of(row), indexed) for *row, indexed in rows]
 
     def content(self, chat_id: str) -> bytes:
         """The lines of one chat."""
@@ -86,16 +83,4 @@ class ChunkFolder:
 
     def ids(self, chat_id: str) -> list[str]:
         """Of the chunks of one chat: faster to read."""
-        return [orjson.loads(line)["chunk_id"] for line in self.content(chat_id).splitlines()]
-
-
-def parse_lines(content: bytes) -> list[tuple[Chunk, str]]:
-    """(chunk, indexed text) of each line."""
-    return [_parse(line) for line in content.splitlines()]
-
-
-def _parse(line: bytes) -> tuple[Chunk, str]:
-    record = orjson.loads(line)
-    indexed = record.pop("indexed")
-    origin = Origin.parse(record.pop("origin", {}))
-    return Chunk(**record | {"turn_ids": tuple(record["turn_ids"])}, origin=origin), indexed
+        return [orjson.loads(line)[0] for line in self.content(chat_id).splitlines()]

@@ -190,7 +190,7 @@ class VectorRows:
             return [ids[row] for row in rows], vectors[rows]
 
         counts = {chat_id: count for chat_id, count in sorted(counts.items()) if count}
-        return Corpus(_ReadLate([*counts], read), repeats, counts=counts)
+        return Corpus(_ReadLate(counts, read), repeats, counts=counts)
 
     def _merged(self, chat_id: str, merged: Sequence[Path]) -> tuple[list[str], Vectors]:
         import numpy as np
@@ -207,11 +207,11 @@ PartRows = WordRows | VectorRows
 class _ReadLate(Mapping[str, Value]):
     """Values that are read when they are asked for, and not kept."""
 
-    def __init__(self, names: Sequence[str], read: Callable[[str], Value]) -> None:
-        self._names, self._known, self._read = names, frozenset(names), read
+    def __init__(self, names: Collection[str], read: Callable[[str], Value]) -> None:
+        self._names, self._read = names, read
 
     def __getitem__(self, name: str) -> Value:
-        if name not in self._known:
+        if name not in self._names:
             raise KeyError(name)
         return self._read(name)
 
@@ -220,6 +220,3 @@ class _ReadLate(Mapping[str, Value]):
 
     def __len__(self) -> int:
         return len(self._names)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._known

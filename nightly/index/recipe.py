@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext, suppress
 from typing import Any
 
-from shared.config.night_settings import named
 from shared.config.settings import Settings
 from shared.embedding.known_models import known_model
+from shared.embedding.models import Embedder
 from shared.embedding.open import open_embedder, open_ollama
 from shared.errors import EmbeddingError
 from shared.ranking.extractive_summary import SUMMARY_VERSION
@@ -30,7 +31,8 @@ def recipe_of(settings: Settings, last: Recipe | None, *, ask: bool = True) -> R
     embedding, digests = last.get("embedding"), dict(last.get("models", {}))
     with suppress(EmbeddingError):
         if ask:
-            embedding = _embedding(settings)
+            with night_embedder(settings) as embedder:
+                embedding = comparable(embedder.identity.to_json()) if embedder else None
     for name in models if ask else ():
         with suppress(EmbeddingError), closing(open_ollama(settings)) as server:
             digests[name] = server.digest(name)
@@ -45,7 +47,7 @@ def recipe_of(settings: Settings, last: Recipe | None, *, ask: bool = True) -> R
         "embedder": [settings.embedder, settings.model_name, *_known(settings)],
         "embedding": embedding if settings.indexes else None,
         "models": {name: digests.get(name) for name in models},
-        "written_by": [named(one) for one in writers],
+        "written_by": [one and str(one) for one in writers],
     }
 
 
@@ -57,13 +59,12 @@ def _known(settings: Settings) -> list[Any]:
     return [model.family, model.dimensions, model.document_prefix, model.query_prefix]
 
 
-def _embedding(settings: Settings) -> dict[str, Any] | None:
-    """Of the embedder that the settings name; None for none."""
+@contextmanager
+def night_embedder(settings: Settings) -> Iterator[Embedder | None]:
+    """What a night embeds with; None where it builds no index, or EMBEDDER is none."""
     embedder = open_embedder(settings) if settings.indexes else None
-    if embedder is None:
-        return None
-    with closing(embedder):
-        return comparable(embedder.identity.to_json())
+    with closing(embedder) if embedder else nullcontext():
+        yield embedder
 
 
 def comparable(embedding: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -18,48 +18,29 @@ import orjson
 
 from nightly.index.recipe import comparable
 from nightly.night.folder import damaged_removed, open_cache
-from nightly.night.progress import Reporter
 from shared.embedding.models import EmbeddingIdentity
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
 
+#: What the vectors are of.
+Kind = Literal["chunks", "notes"]
 #: Ahead of the name of an embedding whose vectors are those of notes.
 NOTES = "notes:"
 #: Texts of one query: more make it no faster.
 TEXTS_OF_A_QUERY = 256
-_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS embeddings (id INTEGER PRIMARY KEY, name TEXT UNIQUE)",
-    "CREATE TABLE IF NOT EXISTS vectors (embedding INTEGER, text_sha256 BLOB, vector BLOB, PRIMARY KEY (embedding, text_sha256))",
-)
 
 
 class VectorCache:
     """Vectors of one embedding identity. Each batch is committed, so a killed night loses one batch of work."""
 
     def __init__(
-        self,
-        path: Path,
-        identity: EmbeddingIdentity,
-        kind: Literal["chunks", "notes"] = "chunks",
-        report: Reporter | None = None,
+        self, path: Path, identity: EmbeddingIdentity, say: Callable[[str], None], kind: Kind = "chunks"
     ) -> None:
         """A damaged file is removed, and said to be."""
-        with damaged_removed(path) as damage:
-            self._open(path, identity, kind)
-        if damage:
-            (report or Reporter(quiet=True)).say(
-                f"  {path} was damaged ({damage[0]}). It begins anew, and all texts are embedded again."
-            )
-            self._open(path, identity, kind)
-
-    def _open(self, path: Path, identity: EmbeddingIdentity, kind: Literal["chunks", "notes"]) -> None:
-        self._connection = open_cache(path)
-        self._connection.execute("PRAGMA journal_mode=WAL")
-        self._connection.execute("PRAGMA synchronous=NORMAL")
+        self._connection = open_cache(path, say)
         self._dimensions = identity.dimensions
         with self._connection:
-            _create(self._connection)
             self._embedding = _id_of(self._connection, _name(identity, kind))
 
     def get(self, text: str) -> Vectors | None:
@@ -93,18 +74,15 @@ class VectorCache:
         self._connection.close()
 
 
-def forget(path: Path, texts: Iterable[str]) -> int:
+def forget(path: Path, texts: Iterable[str], say: Callable[[str], None]) -> int:
     """Remove the vectors of these texts, of every model, and the model-written texts of a killed night; returns the number of removed vectors.
     Of a damaged file all are removed, uncounted."""
     if not path.exists():
         return 0
     gone = 0
-    with damaged_removed(path) as damage, closing(open_cache(path)) as connection:
-        connection.execute("PRAGMA secure_delete=ON")
+    with damaged_removed(path) as damage, closing(open_cache(path, say)) as connection:
         with connection:
-            if "texts" in _tables(connection):
-                connection.execute("DELETE FROM texts")
-            _create(connection)
+            connection.execute("DELETE FROM texts")
             before = connection.total_changes
             # A note says in other words what a turn said, so all of them go: embedding them again takes minutes.
             connection.execute(
@@ -121,22 +99,13 @@ def forget(path: Path, texts: Iterable[str]) -> int:
     return 0 if damage else gone
 
 
-def _create(connection: sqlite3.Connection) -> None:
-    for statement in _SCHEMA:
-        connection.execute(statement)
-
-
-def _tables(connection: sqlite3.Connection) -> set[str]:
-    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-
-
 def _id_of(connection: sqlite3.Connection, name: str) -> int:
     connection.execute("INSERT OR IGNORE INTO embeddings (name) VALUES (?)", (name,))
     (number,) = connection.execute("SELECT id FROM embeddings WHERE name = ?", (name,)).fetchone()
     return int(number)
 
 
-def _name(identity: EmbeddingIdentity, kind: Literal["chunks", "notes"] = "chunks") -> str:
+def _name(identity: EmbeddingIdentity, kind: Kind) -> str:
     """The name of a model's vectors: everything that makes them comparable, and the version of the weights."""
     name = hashlib.sha256(orjson.dumps(comparable(identity.to_json()), option=orjson.OPT_SORT_KEYS)).hexdigest()
     return name if kind == "chunks" else f"{NOTES}{name}"

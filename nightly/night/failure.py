@@ -12,7 +12,7 @@ import orjson
 import redis
 import structlog
 
-from nightly.night.folder import Night, readable_record
+from nightly.night.folder import Night, read_record
 from shared.errors import HmemError, LeaseLost
 from shared.system.command import translate
 from shared.system.files import write_atomic
@@ -62,7 +62,7 @@ def _publish(client: redis.Redis, record: dict[str, Any]) -> None:
 
 def code_of(night: Night) -> int | None:
     """The last exit code of this night, or None."""
-    return (readable_record(night.folder / FAILED) or {}).get("exit_code")
+    return (read_record(night.folder / FAILED) or {}).get("exit_code")
 
 
 def forget(night: Night) -> None:

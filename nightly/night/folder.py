@@ -10,7 +10,7 @@ Runs are numbered by a counter, never by a clock (`new_run` in nightly/lifecycle
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -94,10 +94,11 @@ class Night:
         commit_dir(temporary, self.output(step))
         crash_point(f"{step}:after-commit")
 
-    def finish(self, summary: dict[str, Any]) -> None:
-        """All steps are done: keep their results, remove their bulk data (the archive and the release contain it)."""
-        write_atomic(self.folder / DONE, orjson.dumps(summary, option=orjson.OPT_INDENT_2))
-        drop_bulk(self.folder)
+
+def close_night(folder: Path, summary: dict[str, Any]) -> None:
+    """It is finished, or abandoned."""
+    write_atomic(folder / DONE, orjson.dumps(summary, option=orjson.OPT_INDENT_2))
+    drop_bulk(folder)
 
 
 def drop_bulk(folder: Path) -> None:
@@ -140,20 +141,12 @@ def last_result(night: Night, step: str) -> dict[str, Any]:
 
 
 def read_record(path: Path) -> dict[str, Any] | None:
-    """A JSON file of a night; None if it is not there."""
+    """A JSON file of a night; None if it is not there, or damaged: one damaged night must not hide the others."""
     try:
         record: dict[str, Any] = orjson.loads(path.read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, orjson.JSONDecodeError):
         return None
     return record
-
-
-def readable_record(path: Path) -> dict[str, Any] | None:
-    """None also for one that cannot be read: one damaged night must not hide the others."""
-    try:
-        return read_record(path)
-    except (OSError, orjson.JSONDecodeError):
-        return None
 
 
 def unfinished_run(settings: Settings) -> int | None:
@@ -169,10 +162,29 @@ def is_damage(error: sqlite3.Error) -> bool:
     return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
 
 
-def open_cache(path: Path) -> sqlite3.Connection:
-    """`cache.sqlite`. A page of a new file holds ten vectors, which take 1,600 bytes each."""
+#: Vectors by (embedding, text), and what a model wrote tonight, until it is archived.
+_CACHED = (
+    "CREATE TABLE IF NOT EXISTS embeddings (id INTEGER PRIMARY KEY, name TEXT UNIQUE)",
+    "CREATE TABLE IF NOT EXISTS vectors (embedding INTEGER, text_sha256 BLOB, vector BLOB, PRIMARY KEY (embedding, text_sha256))",
+    "CREATE TABLE IF NOT EXISTS texts (key TEXT PRIMARY KEY, record BLOB) WITHOUT ROWID",
+)
+
+
+def open_cache(path: Path, say: Callable[[str], None]) -> sqlite3.Connection:
+    """`cache.sqlite`. A damaged file is removed, and said to be."""
+    with damaged_removed(path) as damage:
+        return _opened_cache(path)
+    say(f"  {path} was damaged ({damage[0]}). It begins anew, and all texts are embedded again.")
+    return _opened_cache(path)
+
+
+def _opened_cache(path: Path) -> sqlite3.Connection:
+    """A page of a new file holds ten vectors, which take 1,600 bytes each. Of what is deleted no byte is left."""
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA page_size=16384")
+    for pragma in ("page_size = 16384", "journal_mode = WAL", "synchronous = NORMAL", "secure_delete = ON"):
+        connection.execute(f"PRAGMA {pragma}")
+    for statement in _CACHED:
+        connection.execute(statement)
     return connection
 
 

@@ -14,7 +14,7 @@ import redis
 import structlog
 
 from nightly.night.failure import FAILED
-from nightly.night.folder import DONE, RESULT, night_runs, nights_dir, readable_record
+from nightly.night.folder import DONE, RESULT, night_runs, nights_dir, read_record
 from shared.config.settings import Settings
 from shared.errors import MirrorFailed, PublishFailed, SettingsError, StepTimeout, explanations
 from shared.wire import keys
@@ -77,11 +77,6 @@ def _mirror(archive: Mapping[str, Any], flush: Mapping[str, Any]) -> str | None:
     return MIRROR_LAGS if "error" in before else MIRROR_OK
 
 
-def report_of(nights: Sequence[Mapping[str, Any]]) -> bytes:
-    """The JSON of `hcli:mem:night:report`."""
-    return orjson.dumps({"v": VERSION, "nights": list(nights[-MOST:])})
-
-
 def read_report(settings: Settings, steps: Sequence[str]) -> list[dict[str, Any]]:
     """The newest nights of this host that have ended, ascending; `steps`: the names of the night's steps, in order."""
     found: list[dict[str, Any]] = []
@@ -94,13 +89,13 @@ def read_report(settings: Settings, steps: Sequence[str]) -> list[dict[str, Any]
 
 
 def _read_night(folder: Path, run: int, steps: Sequence[str]) -> dict[str, Any] | None:
-    done, failed = readable_record(folder / DONE), readable_record(folder / FAILED)
+    done, failed = read_record(folder / DONE), read_record(folder / FAILED)
     if done and "abandoned" not in done:
         late = failed is not None and failed["at"] >= done["finished_at"]  # an alarm, not a failure that was repaired
         return _night(run, done["finished_at"], done, _failure(failed) if failed and late else None)
     if not (done or failed):
         return None  # it is running, or was interrupted
-    results = {name: result for name in steps if (result := readable_record(folder / name / RESULT)) is not None}
+    results = {name: result for name in steps if (result := read_record(folder / name / RESULT)) is not None}
     counts = counts_of(results) | {"free_bytes": (failed or {}).get("free_bytes")}
     if done:
         step = failed["step"] if failed else next((name for name in steps if name not in results), steps[-1])
@@ -154,6 +149,7 @@ def announce(settings: Settings, client: redis.Redis, steps: Sequence[str]) -> N
     It is an extra, so a failure is one line in the log. After a kill between `done.json` and this, the next night writes what this one did not.
     """
     try:
-        client.set(keys.NIGHT_REPORT, report_of(read_report(settings, steps)), ex=keys.NIGHT_REPORT_TTL_SECONDS)
+        report = orjson.dumps({"v": VERSION, "nights": read_report(settings, steps)})
+        client.set(keys.NIGHT_REPORT, report, ex=keys.NIGHT_REPORT_TTL_SECONDS)
     except Exception as error:  # noqa: BLE001 - whatever it is, the night itself is over
         log.warning("the report of the nights was not written", why=f"{type(error).__name__}: {error}")

@@ -12,7 +12,7 @@ nothing before the mirror is verified. A mirror with more or different files tha
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -44,9 +44,6 @@ from shared.system.files import make_dir
 from shared.turns.events import Event
 from shared.turns.records import RecordRefused, Tombstone
 
-#: Lines of the new segment, while the step runs.
-NEW = "new.jsonl"
-
 
 def run(night: Night, out: Path) -> dict[str, Any]:
     make_dir(night.archive_dir)
@@ -56,10 +53,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         received = (record.value for record in exported(night, TOMBSTONES))
         judged = judge(received, night.settings, earlier.tombstones)
         tombstones = _new_tombstones(earlier, judged)
-        eraser = erasing.eraser_of(earlier, tombstones, night.run)
-        ledger, new = _write_new(night, out / NEW, earlier, eraser)
-    _write(night, out / NEW, tombstones)
-    (out / NEW).unlink()
+        ledger, new = _write(night, earlier, tombstones)
     crash_point("archive:segment-written")
     empty(night.archive_dir)
     with open_catalog(night) as archive:
@@ -117,20 +111,26 @@ def _if_reachable(night: Night, ask: Callable[[Mirror], dict[str, Any]]) -> dict
         return {"error": str(error)}
 
 
-def _write_new(
-    night: Night, path: Path, earlier: Catalog, eraser: erasing.Eraser | None
-) -> tuple[Ledger, Counter[str]]:
-    """Write the archive's line of each new record and event to a file; what became of all records, and how many lines there are of each."""
-    ledger, new = Ledger(), Counter[str]()
-    lines = chain(
-        (("records", _classify(record, earlier, ledger)) for record in exported(night, RECORDS)),
-        (("events", _event_line(record, earlier)) for record in exported(night, EVENTS)),
-    )
-    with path.open("wb") as handle:
-        for what, line in lines:
+def _write(night: Night, earlier: Catalog, tombstones: list[Tombstone]) -> tuple[Ledger, Counter[str]]:
+    """Write the segment: a line of each new record and event, and these tombstones; what became of all records, and how many lines there are of
+    each. Nothing is written where there is no line, or where a killed attempt of this run has written it already."""
+    ledger, new, eraser = Ledger(), Counter[str](), erasing.eraser_of(earlier, tombstones, night.run)
+
+    def lines() -> Iterator[dict[str, Any] | None]:
+        made = chain(
+            (("records", _classify(record, earlier, ledger)) for record in exported(night, RECORDS)),
+            (("events", _event_line(record, earlier)) for record in exported(night, EVENTS)),
+        )
+        for what, line in made:
             if line:
-                handle.write(orjson.dumps(eraser.rewritten(line, night.run) if eraser else line) + b"\n")
                 new[what] += 1
+                yield eraser.rewritten(line, night.run) if eraser else line
+        yield from ({"kind": "tombstone", "tombstone": orjson.loads(one.to_json())} for one in tombstones)
+
+    path, left = night.archive_dir / segment_name(night.run), lines()
+    if (first := next(left, None)) and not path.exists():
+        write_segment(path, night.run, chain([first], filter(None, left)))
+    deque(left, 0)
     return ledger, new
 
 
@@ -175,19 +175,6 @@ def _new_tombstones(earlier: Catalog, judged: Judged) -> list[Tombstone]:
         if known is None or (tombstone.erase and not known.erase):  # it was archived as one that only hides
             tombstones[tombstone.tombstone_id] = tombstone
     return list(tombstones.values())
-
-
-def _write(night: Night, new: Path, tombstones: list[Tombstone]) -> None:
-    """The segment, unless there is nothing to write or a killed attempt of this run has written it already."""
-    path = night.archive_dir / segment_name(night.run)
-
-    def records() -> Iterator[dict[str, Any]]:
-        with new.open("rb") as lines:
-            yield from map(orjson.loads, lines)
-        yield from ({"kind": "tombstone", "tombstone": orjson.loads(one.to_json())} for one in tombstones)
-
-    if (tombstones or new.stat().st_size) and not path.exists():
-        write_segment(path, night.run, records())
 
 
 def _prove(archive: Catalog, exported: Iterable[RawRecord]) -> None:

@@ -55,9 +55,7 @@ def run(night: Night, _: Path) -> dict[str, Any]:
         asked: dict[str, Any] = {}
         sent = _send(night, writer, said, notes, records)
     else:
-        schema = Changes.model_json_schema()
-        made = ModelTexts(night, "dream", writer, OPTIONS, refuse=refused_shape, schema=schema, once=True)
-        with closing(made) as texts:
+        with closing(ModelTexts(night, "dream", writer, OPTIONS, refuse=refused_shape, form=Changes)) as texts:
             sent = _send(night, writer, said, notes, _written(night, texts, chosen, said, notes))
             texts.archive()
             asked = texts.result()
@@ -122,13 +120,12 @@ def _said(night: Night, catalog: Catalog, tombstones: list[Tombstone]) -> dict[s
                 if len(found[turn.chat_id]) > 4 * MOST_TURNS:  # of a large import the newest alone are read
                     found[turn.chat_id] = _newest(found[turn.chat_id])
     read = {
-        chat: fitting(_newest(turns), TURNS_CHARACTERS, newest=True, size=_read_of) for chat, turns in found.items()
+        chat: fitting(
+            _newest(turns), TURNS_CHARACTERS, newest=True, size=lambda turn: min(ONE_CHARACTERS, len(turn.content))
+        )
+        for chat, turns in found.items()
     }
     return {chat: turns for chat, turns in read.items() if any(turn.role == "user" for turn in turns)}
-
-
-def _read_of(turn: Turn) -> int:
-    return min(ONE_CHARACTERS, len(turn.content))
 
 
 def _newest(turns: list[Turn]) -> list[Turn]:

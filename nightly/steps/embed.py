@@ -9,7 +9,7 @@ has them as the embedder made them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from nightly.index.chunk_file import ChunkFolder
-from nightly.index.recipe import comparable
+from nightly.index.recipe import comparable, night_embedder
 from nightly.index.rows import AT_ONCE, CENTRES, MappedRows, write_zeros
 from nightly.night.folder import CACHE, Night, damaged_removed
 from shared.embedding.centring import centre_of, centred
-from shared.embedding.models import DocumentVectors, Embedder
-from shared.embedding.open import open_embedder
+from shared.embedding.models import Embedder
 from shared.errors import EmbeddingError, StorageError
 from shared.system.faults import crash_point
 from shared.turns.chunk import Chunk
@@ -41,13 +40,10 @@ REFUSED_SHARE, FEWEST_TEXTS = 0.1, 20
 
 
 def run(night: Night, out: Path) -> dict[str, Any]:
-    embedder = open_embedder(night.settings) if night.settings.indexes else None
-    if embedder is None:
-        return {"embedding": None, "embedded": 0, "cached": 0, "not_embedded": 0, "refused": {}}
-    try:
+    with night_embedder(night.settings) as embedder:
+        if embedder is None:
+            return {"embedding": None, "embedded": 0, "cached": 0, "not_embedded": 0, "refused": {}}
         return _embed(night, out, embedder)
-    finally:
-        embedder.close()
 
 
 def _embed(night: Night, out: Path, embedder: Embedder) -> dict[str, Any]:
@@ -83,12 +79,16 @@ def _embed_folder(
     if not len(folder):
         write_zeros(out, 0, embedder.identity.dimensions)
         return {"embedded": 0, "cached": 0, "vectors": 0, "not_embedded": 0, "refused": {}}
-    with damaged_removed(path) as damage, closing(VectorCache(path, embedder.identity, kind, night.report)) as cache:
+    with (
+        damaged_removed(path) as damage,
+        closing(VectorCache(path, embedder.identity, night.report.say, kind)) as cache,
+    ):
         vectors = write_zeros(out, len(folder), embedder.identity.dimensions)
         filler = _Filler(embedder, cache, vectors, len(folder) + carried)
         chats = night.report.track(folder, len(folder.chats), "embed")
-        for batch in filler.batches((folder.chats[chat_id], _texts(chunks, kind)) for chat_id, chunks in chats):
-            filler.add(batch, embedder.embed_documents(batch))
+        for chat_id, chunks in chats:
+            filler.fill(folder.chats[chat_id], _texts(chunks, kind))
+        filler.embed()
         return filler.counts()
     raise StorageError(
         f"{path} is damaged ({damage[0]}) and was removed. Run the night again: it embeds the texts again."
@@ -123,15 +123,8 @@ class _Filler:
         self._reasons: dict[str, str] = {}  # chunk id -> reason
         self._embedded = self._cached = 0
 
-    def batches(self, chats: Iterable[tuple[range, list[tuple[Chunk, str]]]]) -> Iterator[list[str]]:
-        """The texts that the cache does not have; the rows of the others are filled in."""
-        for rows, chunks in chats:
-            yield from self._look_up(rows, chunks)
-        if self._batch:
-            yield self._batch
-
-    def _look_up(self, rows: range, chunks: list[tuple[Chunk, str]]) -> Iterator[list[str]]:
-        """The chunks of one chat."""
+    def fill(self, rows: range, chunks: list[tuple[Chunk, str]]) -> None:
+        """The chunks of one chat; what the cache does not have waits for a whole batch, or for `embed`."""
         known, vectors = set[str](), self._vectors.looking_at(len(rows))
         cached = self._cache.get_many([text for _, text in chunks])
         for row, (chunk, text), kept in zip(rows, chunks, cached, strict=True):
@@ -146,12 +139,15 @@ class _Filler:
                 self._missing[text] = [(row, chunk.chunk_id)]
                 self._batch.append(text)
                 if len(self._batch) >= max(BATCH_TEXTS, self._embedder.texts_at_once):
-                    yield self._batch
-                    self._batch = []
+                    self.embed()
         self._cached += len(known)
 
-    def add(self, batch: list[str], answer: DocumentVectors) -> None:
-        """The answer for a batch; EmbeddingError if the model refuses too much."""
+    def embed(self) -> None:
+        """The batch; EmbeddingError if the model refuses too much."""
+        if not self._batch:
+            return
+        batch, self._batch = self._batch, []
+        answer = self._embedder.embed_documents(batch)
         refused, made = answer.refused, answer.vectors
         good = [row for row in range(len(batch)) if row not in refused]
         self._cache.put([batch[row] for row in good], made[good])

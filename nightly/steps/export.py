@@ -25,7 +25,6 @@ from nightly.archive.incoming import (
     TOMBSTONES,
     chat_states,
     event_keys,
-    in_batches,
     kind_of_key,
     read_records,
     read_tombstones,
@@ -67,9 +66,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
 
 
 def _read(night: Night, names: list[bytes]) -> Iterator[RawRecord]:
-    batches = in_batches(names)
-    for batch in night.report.track(batches, len(batches), "export"):
-        yield from read_records(night.redis, batch)
+    return night.report.track(read_records(night.redis, names), len(names), "export")
 
 
 def _write(path: Path, records: Iterable[RawRecord]) -> int:

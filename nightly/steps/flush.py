@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
@@ -27,11 +27,13 @@ from nightly.night.folder import Night, scratch_database
 from nightly.night.lease import fenced
 from shared.errors import MirrorFailed, ReleaseRefused
 from shared.system.faults import crash_point
+from shared.text.format import in_batches
 from shared.wire import keys
 
 #: Bounds of one script call, so that Redis is never blocked for long.
-BATCH_KEYS = 500
-BATCH_BYTES = 4 << 20
+BATCH_KEYS, BATCH_BYTES = 500, 4 << 20
+#: As so many bytes each record counts at least.
+SMALLEST_BYTES = -(-BATCH_BYTES // BATCH_KEYS)
 #: Seconds after which the current release is looked at again.
 CURRENT_SECONDS = 5.0
 #: While the step runs: hashes of the exported records, and whether their bytes were found.
@@ -53,7 +55,9 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     script = night.redis.register_script((Path(__file__).parent / "flush.lua").read_text(encoding="utf-8"))
     deleted = kept = safe = 0
     served = _Served(night)
-    for batch in night.report.track(_batches(_safe(night, out, nothing=not count)), count // BATCH_KEYS + 1, "flush"):
+    records = _safe(night, out, nothing=not count)
+    batches = in_batches(records, BATCH_BYTES, lambda record: max(len(record.value), SMALLEST_BYTES))
+    for batch in night.report.track(batches, count // BATCH_KEYS + 1, "flush"):
         served.refuse_another()
         safe += len(batch)
         arguments: list[Any] = [night.lease.value]
@@ -117,16 +121,3 @@ def _segments_to_read(night: Night, known: sqlite3.Connection) -> set[str]:
             if name := catalog.segment_of(record.sha256):
                 names.add(name)
     return names
-
-
-def _batches(records: Iterable[RawRecord]) -> Iterator[list[RawRecord]]:
-    batch: list[RawRecord] = []
-    size = 0
-    for record in records:
-        if batch and (len(batch) >= BATCH_KEYS or size + len(record.value) > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(record)
-        size += len(record.value)
-    if batch:
-        yield batch

@@ -27,9 +27,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         drop_leftovers(night)
         result: dict[str, Any] = {"model": None, "again": []}
     else:
-        schema = NotesAnswer.model_json_schema()
-        made = ModelTexts(night, "note", writer_model, OPTIONS, refuse=refuse, schema=schema, once=True)
-        with closing(made) as texts:
+        with closing(ModelTexts(night, "note", writer_model, OPTIONS, refuse=refuse, form=NotesAnswer)) as texts:
             result = _ask(night, texts, written)
     with writing_chunks(out) as writer:
         per_chat = {

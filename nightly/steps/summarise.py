@@ -23,7 +23,6 @@ from nightly.night.failure import reason_of
 from nightly.night.folder import Night
 from nightly.writing.model_texts import TEMPLATES, ModelTexts, prompt_of
 from nightly.writing.summary_answer import BY_MODEL, OPTIONS, WRITTEN_CHARACTERS, put_back, refuse, tidy
-from shared.errors import LedgerMismatch
 from shared.ranking.extractive_summary import AS_SAID, Sentence, summarise
 from shared.release.chats import COUNTED, ChatRow, ChatTable, write_chats
 from shared.release.manifest import CHATS
@@ -38,9 +37,6 @@ RECENT_CHARACTERS, PASSAGE_CHARACTERS = 4000, 600
 PUT_BACK_CHARACTERS = 700
 #: Those who speak most are named in the first line.
 SPEAKERS_NAMED = 6
-#: A chat, its summary, and why there is none.
-Made = tuple[str, str | None, str | None]
-
 #: Before a line of a model's; the template has its own.
 _BULLET = re.compile(r"^(?:[-*•]\s+|[-*•]$)")
 
@@ -109,18 +105,13 @@ def _rows(night: Night, writer: ModelTexts | None, counts: Counter[str], without
     chunk, build, note = night.result("chunk"), night.result("build"), night.result("note")
     again = {*note["again"], *(one["chat_id"] for one in chunk["set_aside"].values())}
     folder = ChunkFolder(night.output("chunk"))
-    texts = _texts(night, folder, writer, counts)
     centres = _centres(night, folder)
     for chat_id in night.report.track(chunk["accounts"], len(chunk["accounts"]), "summarise"):
         text = None
-        if chat_id in folder.chats:
-            owner, text, why = next(texts)
-            if owner != chat_id:
-                raise LedgerMismatch(
-                    f"The summary of chat {owner} came as that of {chat_id}. Nothing was published; run the night again."
-                )
-            if why is not None:
-                without[chat_id] = why
+        try:
+            text = _text(night, [chunk for chunk, _ in folder.read(chat_id)], writer, counts)
+        except Exception as error:  # noqa: BLE001 - whatever it is about this chat, the others get their summaries
+            without[chat_id] = reason_of(error)
         counted = _counts(chat_id, chunk, build, note)
         failed = chat_id in without or (writer is not None and chat_id in writer.failed)
         waits = failed or chat_id in again or counted["not_embedded"]
@@ -138,15 +129,12 @@ def _centres(night: Night, folder: ChunkFolder) -> dict[str, bytes]:
     return {chat_id: row.astype("<f4").tobytes() for chat_id, row in zip(folder.chats, rows, strict=True)}
 
 
-def _texts(night: Night, folder: ChunkFolder, writer: ModelTexts | None, counts: Counter[str]) -> Iterator[Made]:
-    """The text of each chat in the folder, in its order, or why there is none: a model's, or where there is none, extracted."""
-    for chat_id in folder.chats:
-        try:
-            chunks = [chunk for chunk, _ in folder.read(chat_id)]
-            written = _written(night, writer, chunks, counts) if writer else None
-            yield chat_id, written or _extract(chunks, night.settings.timezone), None
-        except Exception as error:  # noqa: BLE001 - whatever it is about this chat, the others get their summaries
-            yield chat_id, None, reason_of(error)
+def _text(night: Night, chunks: list[Chunk], writer: ModelTexts | None, counts: Counter[str]) -> str | None:
+    """The text of a chat: a model's, or where there is none, extracted; None for a chat without chunks."""
+    if not chunks:
+        return None
+    written = _written(night, writer, chunks, counts) if writer else None
+    return written or _extract(chunks, night.settings.timezone)
 
 
 def _counts(

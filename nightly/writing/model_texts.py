@@ -27,11 +27,11 @@ from shared.text.templates import templates
 from shared.turns.records import well_formed
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from shared.config.night_settings import Writer
 
 TEMPLATES = templates("nightly.writing")
-#: A request that fails in passing is tried so often.
-ATTEMPTS = 2
 #: After so many failures in a row nothing more is requested: each may take the whole time limit.
 FAILURES_IN_A_ROW = 3
 OUT_OF_TIME = "WRITER_MINUTES were used up"
@@ -56,18 +56,18 @@ class ModelTexts:
         options: dict[str, Any],
         *,
         refuse: Callable[[str, str], str | None],
-        schema: dict[str, Any] | None = None,
-        once: bool = False,
+        form: type[BaseModel] | None = None,
     ) -> None:
-        """`refuse` says what is wrong with an answer to a prompt, or None; `schema`: the answer is JSON of this schema.
+        """`refuse` says what is wrong with an answer to a prompt, or None.
 
-        `once`: another version of the model does not write the texts again, and an invalid answer is archived as an empty text, so that this
-        version of the model is not asked again; unless most answers of a night are.
+        `form`: what the answer is JSON of. Then another version of the model does not write the texts again, and an invalid answer is archived as
+        an empty text, so that this version of the model is not asked again; unless most answers of a night are.
         """
         self._night, self._step, self._writer, self.model = night, step, writer, str(writer)
-        self._options, self._refuse, self._schema, self._once = options, refuse, schema, once
+        self._options, self._refuse = options, refuse
+        self._schema = form.model_json_schema() if form else None
         self._archive: ArchivedTexts = read_texts(night.archive_dir)
-        self._cache = TextCache(night.settings.hmem_night_dir / CACHE)
+        self._cache = TextCache(night.settings.hmem_night_dir / CACHE, night.report.say)
         self._new: list[WrittenText] = []
         self._gave_up: str | None = None
         self._usable = 0  # answers of tonight
@@ -102,7 +102,7 @@ class ModelTexts:
     def known(self, chat_id: str, made_from: Sequence[str], prompt: str) -> str | None:
         """The text of this input if it was written before."""
         found = self._archive.texts.get(self._key(chat_id, made_from, prompt))
-        if found is None and self._once:
+        if found is None and self._schema:
             found = self._archive.texts.get(self._key(chat_id, made_from, prompt, refused=True))
         return found.text if found else None
 
@@ -128,7 +128,7 @@ class ModelTexts:
         return text.text
 
     def _key(self, chat_id: str, made_from: Sequence[str], prompt: str, *, refused: bool = False) -> str:
-        version = "" if self._once and not refused else self._digest
+        version = "" if self._schema and not refused else self._digest
         made = [chat_id, list(made_from), prompt, self.model, version, sorted(self._options.items())]
         return f"sha256:{hashlib.sha256(orjson.dumps(made)).hexdigest()}"
 
@@ -143,7 +143,7 @@ class ModelTexts:
             return None
         answer, unusable, reason = "", None, None
         try:
-            answer = well_formed(self._server.chat(self._writer.model, prompt, self._options, ATTEMPTS, self._schema))
+            answer = well_formed(self._server.chat(self._writer.model, prompt, self._options, self._schema))
             reason = unusable = self._refuse(answer, prompt) or self._repeated(answer, chat_id)
         except EmbeddingError as error:
             reason = getattr(error, "reason", str(error))
@@ -152,9 +152,9 @@ class ModelTexts:
         self._answered |= reason is None
         self._without |= {chat_id} if reason is not None else set()
         # a few chats of which it says nothing usable, each night again, are no reason not to ask about the others
-        few = unusable is not None and (self._once or len(self.unusable) < self._usable)
+        few = unusable is not None and (self._schema is not None or len(self.unusable) < self._usable)
         self._count(reason, few)
-        if unusable is not None and self._once:
+        if unusable is not None and self._schema:
             self.refused[name] = unusable
             return ""
         if unusable is not None:
@@ -201,7 +201,7 @@ class ModelTexts:
     def _silent(self) -> str | None:
         """Why it writes of no chat any more, where these are too few to give it up."""
         others = {one.chat_id for one in self._archive.texts.values() if one.model == self.model} - self._without
-        if self._once or self._answered or others or not self._without:
+        if self._schema is not None or self._answered or others or not self._without:
             return None
         return f"no answer could be used, the last one: {list(self.failed.values())[-1]}"
 
@@ -219,26 +219,15 @@ def drop_leftovers(night: Night) -> None:
     """Delete the texts of a killed night whose model is not named any more."""
     path = night.settings.hmem_night_dir / CACHE
     if path.exists():
-        with damaged_removed(path), closing(TextCache(path)) as cache:
+        with damaged_removed(path), closing(TextCache(path, night.report.say)) as cache:
             cache.clear()
-
-
-_SCHEMA = "CREATE TABLE IF NOT EXISTS texts (key TEXT PRIMARY KEY, record BLOB) WITHOUT ROWID"
 
 
 class TextCache:
     """`cache.sqlite`: what a model wrote tonight, until it is archived. A night that is killed does not ask for it again."""
 
-    def __init__(self, path: Path) -> None:
-        with damaged_removed(path) as damage:
-            self._open(path)
-        if damage:
-            self._open(path)
-
-    def _open(self, path: Path) -> None:
-        self._connection = open_cache(path)
-        self._connection.execute("PRAGMA secure_delete = ON")
-        self._connection.execute(_SCHEMA)
+    def __init__(self, path: Path, say: Callable[[str], None]) -> None:
+        self._connection = open_cache(path, say)
 
     def get(self, key: str) -> WrittenText | None:
         row = self._connection.execute("SELECT record FROM texts WHERE key = ?", (key,)).fetchone()

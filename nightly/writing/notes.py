@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
@@ -61,7 +62,8 @@ class Window:
 def windows_of(chunks: Iterable[Chunk]) -> Iterator[Window]:
     """The windows of these chunks, which are in the order of chat and time."""
     window: Window | None = None
-    for turn in _turns(chunks):
+    for _, passages in groupby(chunks, key=lambda chunk: chunk.turn_ids):
+        turn = list(passages)
         if window is None or not window.has_room_for(turn):
             if window:
                 yield window
@@ -69,17 +71,6 @@ def windows_of(chunks: Iterable[Chunk]) -> Iterator[Window]:
         window.add(turn)
     if window:
         yield window
-
-
-def _turns(chunks: Iterable[Chunk]) -> Iterator[list[Chunk]]:
-    turn: list[Chunk] = []
-    for chunk in chunks:
-        if turn and chunk.turn_ids != turn[0].turn_ids:
-            yield turn
-            turn = []
-        turn.append(chunk)
-    if turn:
-        yield turn
 
 
 def _length(turn: list[Chunk]) -> int:

@@ -32,9 +32,7 @@ class NightWriter(Protocol):
         """What tells this version of the model from others."""
         ...
 
-    def chat(
-        self, name: str, prompt: str, options: dict[str, Any], attempts: int, schema: dict[str, Any] | None = None
-    ) -> str:
+    def chat(self, name: str, prompt: str, options: dict[str, Any], schema: dict[str, Any] | None = None) -> str:
         """The model's answer to one message."""
         ...
 
@@ -60,7 +58,6 @@ class ClaudeByDay:
         name: str,
         prompt: str,
         options: dict[str, Any],  # noqa: ARG002 - as the protocol has it
-        attempts: int,  # noqa: ARG002 - the CLI itself tries again
         schema: dict[str, Any] | None = None,  # noqa: ARG002
     ) -> str:
         request = hashlib.sha256(f"{name}\n{prompt}".encode("utf-8", "replace")).hexdigest()[:32]

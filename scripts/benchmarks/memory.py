@@ -77,7 +77,7 @@ def _fill_cache(night_dir: Path) -> None:
     (chunks,) = night_dir.glob("nights/*/chunk")
     identity, generator = LocalEmbedder(MULTILINGUAL).identity, np.random.default_rng(7)
     texts = list(dict.fromkeys(embedded_text(chunk) for _, rows in ChunkFolder(chunks) for chunk, _ in rows))
-    cache = VectorCache(night_dir / "cache.sqlite", identity)
+    cache = VectorCache(night_dir / "cache.sqlite", identity, print)
     for start in range(0, len(texts), 5000):
         part = texts[start : start + 5000]
         vectors = generator.standard_normal((len(part), identity.dimensions)).astype(np.float32)

@@ -24,11 +24,6 @@ class Writer(NamedTuple):
         return f"{self.kind}:{self.model}" if self.model else self.kind
 
 
-def named(writer: Writer | None) -> str | None:
-    """By which a release says who wrote its texts."""
-    return None if writer is None else str(writer)
-
-
 class NightSettings(BaseModel):
     """A part of `Settings`."""
 

@@ -37,8 +37,14 @@ def given_values(names: Iterable[str], file: Path | None) -> dict[str, Any]:
 
     SettingsError if the file or the credentials cannot be read or name a setting that does not exist.
     """
+    layers = _layers(names, file)
+    return {name: value for values in layers.values() for name, value in values.items()}
+
+
+def _layers(names: Iterable[str], file: Path | None) -> dict[str, dict[str, Any]]:
+    """What each place gives; a later one takes precedence."""
     known = {name: name.lower() for name in names}
-    return _of_file(file, known) | _of_credentials(known) | _of_environment(known)
+    return {"file": _of_file(file, known), "credentials": _of_credentials(known), "environment": _of_environment(known)}
 
 
 def settings_file() -> Path | None:
@@ -54,6 +60,11 @@ def user_settings_file() -> Path | None:
         return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / USER_CONFIG
     except RuntimeError:
         return None
+
+
+def set_for_children(**values: str) -> None:
+    """Set these settings, by their names in capitals, in the environment of the processes that are started from now on."""
+    os.environ.update(values)
 
 
 def _of_environment(known: dict[str, str]) -> dict[str, Any]:
@@ -130,13 +141,8 @@ def _comment(line: str) -> str:
 
 def origins(names: Iterable[str]) -> dict[str, str]:
     """Name in capitals → where it is set: `environment`, `credentials` or `file`; none for a default."""
-    known, file = {name: name.lower() for name in names}, settings_file()
-    layers = (
-        ("file", _of_file(file, known)),
-        ("credentials", _of_credentials(known)),
-        ("environment", _of_environment(known)),
-    )
-    return {name.upper(): place for place, values in layers for name in values}
+    layers = _layers(names, settings_file())
+    return {name.upper(): place for place, values in layers.items() for name in values}
 
 
 def secrets_of(settings: Iterable[tuple[str, FieldInfo, Any]]) -> list[str]:

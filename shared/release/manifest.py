@@ -228,7 +228,8 @@ def verify(release: Path) -> Manifest:
     if extra := [name for name in directories if name not in needed]:
         raise ReleaseRefused(f"Release {release.name}: {extra[0]}/ is not in the manifest. {REPAIR}")
     for name, expected in manifest.files.items():
-        _compare(release, name, expected)
+        if file_record(release / name) != expected:
+            raise ReleaseRefused(f"Release {release.name}: {name} was changed after it was built. {REPAIR}")
     return manifest
 
 
@@ -256,7 +257,7 @@ def is_proven(path: Path, expected: File) -> bool:
     stat = path.stat()
     now = stat.st_size, stat.st_mtime_ns, expected["size"], expected["sha256"]
     if _proven.get((stat.st_dev, stat.st_ino)) != now:
-        if stat.st_size != expected["size"] or sha256_file(path) != expected["sha256"]:
+        if file_record(path) != expected:
             return False
         _proven[stat.st_dev, stat.st_ino] = now
     return True
@@ -268,12 +269,6 @@ def prove_folder(release: Path, manifest: Manifest, folder: str) -> None:
     present = {path.relative_to(release).as_posix() for path in (release / folder).rglob("*")}
     for name in sorted(named | present) or [folder]:
         prove_file(release, manifest, name)
-
-
-def _compare(release: Path, name: str, expected: dict[str, Any]) -> None:
-    path = release / name
-    if path.stat().st_size != expected["size"] or sha256_file(path) != expected["sha256"]:
-        raise ReleaseRefused(f"Release {release.name}: {name} was changed after it was built. {REPAIR}")
 
 
 def current_release(memory_dir: Path) -> Path | None:

@@ -66,7 +66,6 @@ class OpenRelease:
             self._notes: NoteIndex | None = None
             self.text_missing: str | None = None
             self._chats: ChatTable | None = None
-            self._chats_missing: ReleaseRefused | None = None
             self._opened, self._opening = False, threading.Lock()
             self._on_purpose = settings.without_vectors
             if settings.memory_backend != "summary":
@@ -160,16 +159,10 @@ class OpenRelease:
     def _open_chats(self) -> ChatTable | None:
         """Open once; None for a release without any chat. ReleaseRefused, again each time, if the file was modified."""
         with self._opening:
-            if self._chats_missing:
-                raise self._chats_missing
             if self._chats is None and CHATS in self.manifest.files:
-                try:
-                    with self._reading(CHATS):
-                        prove_file(self.path, self.manifest, CHATS)
-                        self._chats = ChatTable.of(self.path)
-                except ReleaseRefused as error:
-                    self._chats_missing = error
-                    raise
+                with self._reading(CHATS):
+                    prove_file(self.path, self.manifest, CHATS)
+                    self._chats = ChatTable.of(self.path)
             return self._chats
 
     def holds(self, chat_id: str, turn_ids: Iterable[str]) -> set[str]:

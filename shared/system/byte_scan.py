@@ -17,7 +17,7 @@ import re
 import string
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ from typing import TypeVar
 
 from shared.errors import SettingsError, StorageError
 from shared.system.files import opened
+from shared.text.format import in_batches
 
 #: Bytes of a window; most windows and words of one search.
 WINDOW_BYTES, MOST_WINDOWS, MOST_WORDS = 32, 5_000, 2_000
@@ -33,7 +34,7 @@ SHORTEST_TEXT = 8
 #: Letters of a word that tells something, and characters of one with digits in it (a shorter number is in every time and hash).
 TELLING_LETTERS, TELLING_DIGITS = 6, 8
 #: Larger files go to grep in blocks: it keeps a whole line in memory, and a binary file may be one line.
-LARGE_BYTES, BLOCK_BYTES = 64 << 20, 4 << 20
+LARGE_BYTES, BLOCK_BYTES = 64 << 20, 32 << 20
 #: Files that one grep looks through, and bytes of values that it is given at once.
 FILES_AT_ONCE, VALUES_AT_ONCE = 500, 16 << 20
 
@@ -96,7 +97,7 @@ class Needles:
         """Those that no text which is kept says."""
         windows, words = dict.fromkeys(self.windows), dict.fromkeys(self.words)
         said_so = (form.encode("utf-8", "replace") for text in kept for form in _as_told(text))
-        for some in _batches(said_so, VALUES_AT_ONCE, len):
+        for some in in_batches(said_so, VALUES_AT_ONCE, len):
             folded = [line.decode("utf-8").casefold().encode() for line in some]
             while windows or words:  # a match hides one that overlaps it: look again without it
                 seen = _matches([*some, *folded], [name.encode("utf-8", "replace") for name in (*windows, *words)])
@@ -204,7 +205,7 @@ def _base64_forms(piece: str) -> Iterator[bytes]:
 def scan(places: Iterable[Path], needles: Needles, skip: Collection[Path] = ()) -> Scanned:
     """Look through every regular file of these places, and at its name. Links are not followed; `skip`: paths left out with all below them."""
     patterns, scanned = needles.patterns(), Scanned()
-    for some in _batches(_files(places, set(skip), scanned), FILES_AT_ONCE):
+    for some in in_batches(_files(places, set(skip), scanned), FILES_AT_ONCE):
         small = [path for path, size in some if size <= LARGE_BYTES]
         scanned.files += len(some)
         scanned.bytes += sum(size for _, size in some)
@@ -223,7 +224,7 @@ def scan_values(values: Iterable[tuple[str, bytes]], needles: Needles) -> Scanne
     """The same for values that lie in no file: (name of the place, bytes)."""
     patterns, scanned = needles.patterns(), Scanned()
     hits = Counter[str]()
-    for some in _batches(values, VALUES_AT_ONCE, lambda value: len(value[1])):
+    for some in in_batches(values, VALUES_AT_ONCE, lambda value: len(value[1])):
         scanned.files += len(some)
         scanned.bytes += sum(len(value) for _, value in some)
         found = {number for number, _ in _matches([value for _, value in some], patterns)}
@@ -273,42 +274,27 @@ def _scan_small(paths: Sequence[Path], patterns: Sequence[bytes], scanned: Scann
 
 
 def _scan_large(path: Path, patterns: Sequence[bytes], scanned: Scanned) -> None:
-    """Block by block, a line each; each begins with the end of the one before, so that no piece is lost at the border."""
-    with _pattern_file(patterns) as (option, descriptor):
-        search = subprocess.Popen(
-            [*_GREP, "-c", *option],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            pass_fds=[descriptor],
-            env=_ENVIRONMENT,
-        )
-        with search:
-            try:
-                _feed(search, path, max(map(len, patterns)) - 1)
-            except FileNotFoundError:  # gone while we looked
-                pass
-            except (OSError, StorageError):  # StorageError: a link by now
-                scanned.unreadable.append(str(path))
-            counted, errors = search.communicate()
-    _refuse_failed(search.returncode, errors)
-    if int(counted):
-        scanned.found.append(FoundBytes(str(path), int(counted)))
+    """Block by block; each begins with the end of the one before, so that no piece is lost at the border."""
+    hits, tail, overlap = 0, b"", max(map(len, patterns)) - 1
+    try:
+        with opened(path, os.O_RDONLY) as handle:
+            while block := handle.read(BLOCK_BYTES):
+                done = _searched(patterns, "-c", content=tail + block)
+                _refuse_failed(done)
+                hits += int(done.stdout)
+                tail = (tail + block)[-overlap:] if overlap else b""
+    except FileNotFoundError:  # gone while we looked
+        pass
+    except (OSError, StorageError):  # StorageError: a link by now
+        scanned.unreadable.append(str(path))
+    if hits:
+        scanned.found.append(FoundBytes(str(path), hits))
 
 
-def _feed(search: subprocess.Popen[bytes], path: Path, overlap: int) -> None:
-    tail = b""
-    with opened(path, os.O_RDONLY) as handle:
-        while (block := handle.read(BLOCK_BYTES)) and search.stdin:
-            search.stdin.write(tail + block + b"\n")
-            tail = (tail + block)[-overlap:] if overlap else b""
-
-
-def _refuse_failed(code: int, errors: bytes) -> None:
-    if code > 1:
-        raise SettingsError(
-            f"grep could not search: {errors.decode('utf-8', 'replace').strip()}. Install GNU grep, then run it again."
-        )
+def _refuse_failed(done: subprocess.CompletedProcess[bytes]) -> None:
+    if done.returncode > 1:
+        why = done.stderr.decode("utf-8", "replace").strip()
+        raise SettingsError(f"grep could not search: {why}. Install GNU grep, then run it again.")
 
 
 def _matches(lines: Sequence[bytes], patterns: Sequence[bytes]) -> list[tuple[int, bytes]]:
@@ -317,7 +303,7 @@ def _matches(lines: Sequence[bytes], patterns: Sequence[bytes]) -> list[tuple[in
         return []
     content = b"\n".join(line.replace(b"\n", b"\0") for line in lines) + b"\n"
     done = _searched(patterns, "-n", "-o", content=content)
-    _refuse_failed(done.returncode, done.stderr)
+    _refuse_failed(done)
     found = (line.partition(b":") for line in done.stdout.splitlines())
     return [(int(number) - 1, match) for number, _, match in found]
 
@@ -343,16 +329,3 @@ def _pattern_file(patterns: Sequence[bytes]) -> Iterator[tuple[list[str], int]]:
         yield ["-f", f"/dev/fd/{descriptor}"], descriptor
     finally:
         os.close(descriptor)
-
-
-def _batches(items: Iterable[Item], most: int, size_of: Callable[[Item], int] = lambda _: 1) -> Iterator[list[Item]]:
-    """The items in lists, each of them full once the sizes of its items come to `most`."""
-    batch, size = list[Item](), 0
-    for item in items:
-        batch.append(item)
-        size += size_of(item)
-        if size >= most:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch

@@ -262,15 +262,11 @@ def try_locked_dir(directory: Path) -> Iterator[bool]:
     OSError if the directory cannot be opened.
     """
     with opened_dir(directory) as lock:
-        yield _acquired(lock)
-
-
-def _acquired(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+        held = False
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held = True
+        yield held
 
 
 def _remove_if_abandoned(directory: Path) -> None:

@@ -56,13 +56,12 @@ def act_as_owner_of(directory: Path, *, spanning: Collection[Path] = ()) -> None
     if spanning:
         _Kept.owners = {path: owner for path in spanning if (owner := _owner_of(path))}
         library.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0)
-    os.setgroups(os.getgrouplist(user.pw_name, user.pw_gid) if user else [])
-    group = user.pw_gid if user else found.st_gid
+    group, groups = _groups(user, found.st_gid)
+    os.setgroups(groups)
     os.setresgid(group, group, group)
     os.setresuid(found.st_uid, found.st_uid, found.st_uid)
-    if user:
-        os.environ.update(HOME=user.pw_dir, USER=user.pw_name, LOGNAME=user.pw_name)
-    elif not os.access(os.environ.get("HOME", "/"), os.R_OK | os.X_OK):
+    os.environ.update(_named(user))
+    if not user and not os.access(os.environ.get("HOME", "/"), os.R_OK | os.X_OK):
         os.environ["HOME"] = NO_HOME  # root's own, which it cannot enter
     if spanning:
         kept = _KEPT & _capabilities()[_PERMITTED]  # a container may give root less
@@ -81,10 +80,10 @@ def as_owner_of(directory: Path) -> Iterator[None]:
     if owner is None or owner[0] == own or not _may_become_others():
         yield
         return
-    groups, group = os.getgroups(), os.getegid()
-    user = _user(owner[0])
-    os.setgroups(os.getgrouplist(user.pw_name, user.pw_gid) if user else [])
-    os.setegid(user.pw_gid if user else owner[1])
+    own_groups, own_group = os.getgroups(), os.getegid()
+    group, groups = _groups(_user(owner[0]), owner[1])
+    os.setgroups(groups)
+    os.setegid(group)
     os.seteuid(owner[0])  # the real user stays, and with it the way back
     try:
         yield
@@ -92,8 +91,8 @@ def as_owner_of(directory: Path) -> Iterator[None]:
         os.seteuid(own)
         if _Kept.rights:  # whoever was root for a while has lost them
             _keep(_KEPT)
-        os.setegid(group)
-        os.setgroups(groups)
+        os.setegid(own_group)
+        os.setgroups(own_groups)
         close_to_others()
 
 
@@ -119,6 +118,16 @@ def _user(uid: int) -> pwd.struct_passwd | None:
         return None
 
 
+def _groups(user: pwd.struct_passwd | None, group: int) -> tuple[int, list[int]]:
+    """The group of a user, and all others; of one without a name this one."""
+    return (user.pw_gid, os.getgrouplist(user.pw_name, user.pw_gid)) if user else (group, [])
+
+
+def _named(user: pwd.struct_passwd | None) -> dict[str, str]:
+    """What the environment says of a user."""
+    return {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name} if user else {}
+
+
 def _capabilities() -> list[int]:
     """Effective, permitted, inheritable; then the upper halves."""
     sets = (ctypes.c_uint32 * 6)()
@@ -139,8 +148,6 @@ def child_as_owner_of(directory: Path, environment: dict[str, str]) -> dict[str,
     uid, gid = _owner_of(directory) or (os.geteuid(), os.getegid())
     if uid == os.geteuid() or not (_Kept.rights or os.geteuid() == 0):
         return {"env": environment}
-    if (user := _user(uid)) is None:
-        return {"env": environment, "user": uid, "group": gid, "extra_groups": []}
-    named = {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}
-    groups = os.getgrouplist(user.pw_name, user.pw_gid)
-    return {"env": environment | named, "user": uid, "group": user.pw_gid, "extra_groups": groups}
+    user = _user(uid)
+    group, groups = _groups(user, gid)
+    return {"env": environment | _named(user), "user": uid, "group": group, "extra_groups": groups}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
@@ -135,3 +135,16 @@ def fitting(items: Sequence[Item], room: int, *, newest: bool, size: Callable[[I
             break
         found.append(item)
     return found[::-1] if newest else found
+
+
+def in_batches(items: Iterable[Item], most: int, size_of: Callable[[Item], int] = lambda _: 1) -> Iterator[list[Item]]:
+    """The items in lists, each of them full once the sizes of its items come to `most`."""
+    batch, size = list[Item](), 0
+    for item in items:
+        batch.append(item)
+        size += size_of(item)
+        if size >= most:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

@@ -88,7 +88,7 @@ class Event:
     @property
     def texts(self) -> list[str]:
         """All words in it. The number of the supergroup that a chat has become is none: it stays when the chat is forgotten."""
-        return _strings({name: value for name, value in (self.state or {}).items() if name not in IDS})
+        return texts_in({name: value for name, value in (self.state or {}).items() if name not in IDS})
 
     def is_covered_by(self, tombstone: Tombstone) -> bool:
         """Whether the tombstone is about its words: of a whole chat by the time when it was made, else by the turns that it comes from."""
@@ -144,8 +144,9 @@ def is_event_turn(turn_id: str) -> bool:
     return turn_id.startswith(_EVENT_TURN)
 
 
-def _strings(value: object) -> list[str]:
+def texts_in(value: object) -> list[str]:
+    """Every string in a value of JSON but for the names of fields."""
     if isinstance(value, str):
         return [value]
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [text for one in inner for text in _strings(one)]
+    return [text for one in inner for text in texts_in(one)]

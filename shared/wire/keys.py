@@ -1,10 +1,12 @@
 """Every Redis key (the table of them is in keys.toml). The first nine are the wire contract shared with h-cli's bot; the rest are our own.
 
-Keys are built by the functions below and nowhere else. `{…}` in a pattern is a variable part. A chat id may contain any printable
-character, so it always comes last, after a fixed prefix: no id can forge another key.
+Keys are built by the functions below and nowhere else. A chat id may contain any printable character, so it always comes last, after a
+fixed prefix: no id can forge another key.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 #: Every key of this system, as a pattern.
 ALL = "hcli:*"
@@ -22,6 +24,8 @@ FORGOTTEN = "hcli:mem:forgotten"
 CHATS = "hcli:mem:chats"
 TAGS = "hcli:mem:tags"
 SERVED = "hcli:mem:served"
+#: Groups that have become supergroups (dispatcher/queue/chats.py).
+MOVED = "hcli:mem:moved"
 MEDIA = "hcli:mem:media"
 KEPT = "hcli:mem:kept"
 IMPORTS = "hcli:mem:imports"
@@ -69,68 +73,50 @@ UNCONSOLIDATED_LENGTH = 1_000
 SERVED_LENGTH = 1_000
 
 
-def bot_waiting(bot: str) -> str:
-    return f"hcli:mem:bot:waiting:{bot}"
+def _each(prefix: str) -> Callable[[str], str]:
+    """Makes the keys of this prefix: a task's, a chat's, …, by what follows it."""
+    return lambda name: f"{prefix}{name}"
 
 
-def bot_arriving(bot: str) -> str:
-    return f"hcli:mem:bot:arriving:{bot}"
-
-
-def bot_owner(bot: str) -> str:
-    return f"hcli:mem:bot:owner:{bot}"
-
-
-#: Groups that have become supergroups (dispatcher/queue/chats.py).
-MOVED = "hcli:mem:moved"
-
-
-def outbox(bot: str) -> str:
-    return f"hcli:mem:outbox:{bot}"
-
-
-def result(task_id: str) -> str:
-    return f"hcli:results:{task_id}"
+#: Of a task.
+result = _each("hcli:results:")
+attempts = _each("hcli:mem:attempts:")
+done = _each("hcli:mem:done:")
+cancel = _each("hcli:mem:cancel:")
+partial = _each("hcli:mem:partial:")
+bot_seen = _each("hcli:mem:bot:seen:")
+#: Of a chat.
+session = _each("hcli:session:")
+history = _each("hcli:session_history:")
+size = _each("hcli:session_size:")
+pending = _each("hcli:pending:")
+teach = _each("hcli:teach:")
+unconsolidated = _each("hcli:mem:unconsolidated:")
+consolidating = _each("hcli:mem:consolidating:")
+spent = _each("hcli:mem:spent:")
+why = _each("hcli:mem:why:")
+chat_settings = _each("hcli:mem:chat:")
+bot_model = _each("hcli:mem:bot:model:")
+bot_new = _each("hcli:mem:bot:new:")
+bot_told = _each("hcli:mem:bot:told:")
+#: Of a bot.
+outbox = _each("hcli:mem:outbox:")
+bot_waiting = _each("hcli:mem:bot:waiting:")
+bot_arriving = _each("hcli:mem:bot:arriving:")
+bot_owner = _each("hcli:mem:bot:owner:")
+#: Of a dispatcher.
+inflight = _each("hcli:mem:inflight:")
+lease = _each("hcli:mem:lease:")
+#: Of a UTC day, a memory, the SHA-256 of a file, an index.
+stats = _each("hcli:stats:")
+reminded = _each("hcli:mem:reminded:")
+media = _each("hcli:mem:media:")
+handed_import = _each(f"{IMPORTS}:")
+vector_release = _each("hcli:mem:vectors:release:")
 
 
 def turn(task_id: str, role: str) -> str:
     return f"{MEMORY_PREFIX}{task_id}:{role}"
-
-
-def session(chat_id: str) -> str:
-    return f"hcli:session:{chat_id}"
-
-
-def history(chat_id: str) -> str:
-    return f"hcli:session_history:{chat_id}"
-
-
-def size(chat_id: str) -> str:
-    return f"hcli:session_size:{chat_id}"
-
-
-def stats(day: str) -> str:
-    return f"hcli:stats:{day}"
-
-
-def inflight(worker: str) -> str:
-    return f"hcli:mem:inflight:{worker}"
-
-
-def lease(worker: str) -> str:
-    return f"hcli:mem:lease:{worker}"
-
-
-def attempts(task_id: str) -> str:
-    return f"hcli:mem:attempts:{task_id}"
-
-
-def done(task_id: str) -> str:
-    return f"hcli:mem:done:{task_id}"
-
-
-def unconsolidated(chat_id: str) -> str:
-    return f"hcli:mem:unconsolidated:{chat_id}"
 
 
 def conversation(chat_id: str) -> list[str]:
@@ -138,72 +124,12 @@ def conversation(chat_id: str) -> list[str]:
     return [name(chat_id) for name in (history, session, size, spent, why)]
 
 
-def spent(chat_id: str) -> str:
-    return f"hcli:mem:spent:{chat_id}"
-
-
-def consolidating(chat_id: str) -> str:
-    return f"hcli:mem:consolidating:{chat_id}"
-
-
-def why(chat_id: str) -> str:
-    return f"hcli:mem:why:{chat_id}"
-
-
-def reminded(memory: str) -> str:
-    return f"hcli:mem:reminded:{memory}"
-
-
-def chat_settings(chat_id: str) -> str:
-    return f"hcli:mem:chat:{chat_id}"
-
-
-def pending(chat_id: str) -> str:
-    return f"hcli:pending:{chat_id}"
-
-
-def teach(chat_id: str) -> str:
-    return f"hcli:teach:{chat_id}"
-
-
 def teach_turns(chat_id: str) -> str:
     return f"hcli:teach:{chat_id}:turns"
 
 
-def cancel(task_id: str) -> str:
-    return f"hcli:mem:cancel:{task_id}"
-
-
-def partial(task_id: str) -> str:
-    return f"hcli:mem:partial:{task_id}"
-
-
-def bot_seen(task_id: str) -> str:
-    return f"hcli:mem:bot:seen:{task_id}"
-
-
-def bot_model(chat_id: str) -> str:
-    return f"hcli:mem:bot:model:{chat_id}"
-
-
-def bot_new(chat_id: str) -> str:
-    return f"hcli:mem:bot:new:{chat_id}"
-
-
-def media(sha256: str) -> str:
-    return f"hcli:mem:media:{sha256}"
-
-
 def kept(task_id: str, sha256: str) -> str:
     return f"{KEPT}:{task_id}:{sha256}"
-
-
-def handed_import(sha256: str) -> str:
-    return f"{IMPORTS}:{sha256}"
-
-
-def bot_told(chat_id: str) -> str:
-    return f"hcli:mem:bot:told:{chat_id}"
 
 
 def selection(digest: str, chat_id: str) -> str:
@@ -212,10 +138,6 @@ def selection(digest: str, chat_id: str) -> str:
 
 def event(kind: str, name: str) -> str:
     return f"{EVENT_PREFIX}{kind}:{name}"
-
-
-def vector_release(index: str) -> str:
-    return f"hcli:mem:vectors:release:{index}"
 
 
 def vector_part(chat: str, digest: str) -> str:

@@ -32,8 +32,8 @@ class MediaRefused(Exception):
 class MediaStore:
     """Values that expire after a day; one script stores them. Every call may be repeated. `redis`: an asynchronous client that returns bytes."""
 
-    def __init__(self, redis: Any, most: int = LIMIT_BYTES) -> None:
-        self._redis, self._most = redis, most
+    def __init__(self, redis: Any) -> None:
+        self._redis = redis
         self._put = redis.register_script((Path(__file__).parent / "lua" / "put.lua").read_text(encoding="utf-8"))
 
     async def put(self, content: bytes) -> str:
@@ -41,7 +41,7 @@ class MediaStore:
         name = hashlib.sha256(content).hexdigest()
         stored = await self._put(
             keys=[keys.MEDIA, keys.media(name)],
-            args=[f"{len(content)}:{name}", content, int(time.time()), KEPT_SECONDS, self._most],
+            args=[f"{len(content)}:{name}", content, int(time.time()), KEPT_SECONDS, LIMIT_BYTES],
         )
         if stored < 0:
             raise MediaRefused(FULL)
@@ -63,8 +63,6 @@ class MediaStore:
 # A file is named by the message that it came with, so that forgetting a message removes its files, and nobody else's.
 
 
-#: What Redis takes as one value, with some room.
-LARGEST_BYTES = 500_000_000
 _FIELD = re.compile(r"([A-Za-z0-9_-]{1,100}):([0-9a-f]{64})\Z")
 
 
@@ -119,17 +117,16 @@ MOST_BYTES = 256_000_000
 
 
 class KeptFiles:
-    """The dispatcher's side. Every call may be repeated. `most`: bytes of all files that wait."""
+    """The dispatcher's side. Every call may be repeated."""
 
-    def __init__(self, redis: Any, most: int) -> None:
-        self._most = most
+    def __init__(self, redis: Any) -> None:
         self._keep = redis.register_script((Path(__file__).parent / "lua" / "keep.lua").read_text(encoding="utf-8"))
 
     async def keep(self, task_id: str, chat_id: str, sha256: str, content: bytes | None) -> bool:
         """Keep a file; False if there is no room. Without its content: whether it is kept already."""
-        if content is not None and len(content) > min(LARGEST_BYTES, self._most):
+        if content is not None and len(content) > MOST_BYTES:
             return False
         one = WaitingFile(task_id, sha256)
         about = f"{len(content or b'')}:{int(time.time())}:{chat_id}"
-        done = await self._keep(keys=[keys.KEPT, one.key], args=[one.field, content or b"", about, self._most])
+        done = await self._keep(keys=[keys.KEPT, one.key], args=[one.field, content or b"", about, MOST_BYTES])
         return int(done) == 1

@@ -26,29 +26,29 @@ BUDGETS = {
     "dispatcher/prompt": 865,
     "dispatcher/queue": 1150,
     "dispatcher/releases": 430,
-    "nightly": 365,
-    "nightly/archive": 1865,
-    "nightly/backfill": 430,
-    "nightly/cli": 810,
+    "nightly": 355,
+    "nightly/archive": 1825,
+    "nightly/backfill": 370,
+    "nightly/cli": 690,
     "nightly/imports": 3460,
-    "nightly/index": 850,
-    "nightly/night": 750,
-    "nightly/steps": 1035,
-    "nightly/writing": 490,
+    "nightly/index": 815,
+    "nightly/night": 755,
+    "nightly/steps": 1000,
+    "nightly/writing": 470,
     "scripts": 2445,
     "shared": 180,
     "shared/config": 1000,
     "shared/delivery": 720,
-    "shared/embedding": 1010,
+    "shared/embedding": 1000,
     "shared/ranking": 750,
-    "shared/release": 700,
-    "shared/search": 1505,
-    "shared/system": 1280,
-    "shared/text": 805,
+    "shared/release": 695,
+    "shared/search": 1490,
+    "shared/system": 1255,
+    "shared/text": 810,
     "shared/turns": 1190,
     "shared/vectors": 1715,
-    "shared/wire": 710,
-    "tests": 44290,
+    "shared/wire": 680,
+    "tests": 44295,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 76, 41, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_485
+    assert product <= 48_090
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

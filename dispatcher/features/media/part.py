@@ -35,7 +35,7 @@ from shared.text.translations import tr
 from shared.turns.media import HEARD, Media
 from shared.turns.records import CORRECTED, Task, Turn
 from shared.wire import keys
-from shared.wire.media import MOST_BYTES, KeptFiles, MediaStore
+from shared.wire.media import KeptFiles, MediaStore
 
 log = structlog.get_logger()
 
@@ -54,7 +54,7 @@ class MediaPart:
         self._reader = MediaReader(store, Transcriber(settings), DocumentReader(core.settings), chosen)
         self._corrections = Corrections(core.redis, core.day)
         self._made = MadeFiles(core.settings.hmem_state_dir, store) if settings.send_files else None
-        self._store, self._kept = store, KeptFiles(core.redis, MOST_BYTES) if settings.keep_media else None
+        self._store, self._kept = store, KeptFiles(core.redis) if settings.keep_media else None
         self._sessions, self._redis = ClaudeSessions(core.settings), core.redis
 
     @hook

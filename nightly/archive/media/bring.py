@@ -21,7 +21,7 @@ import orjson
 
 from nightly.archive.catalog import Catalog
 from nightly.archive.chat_chunks import ChatReader
-from nightly.archive.media.places import clear_arriving, is_intact, is_there, kept_paths, path_of, put
+from nightly.archive.media.places import is_intact, is_there, kept_paths, path_of, put
 from nightly.archive.segments import RawRecord, readable_turn
 from nightly.night.folder import Night
 from shared.errors import LedgerMismatch
@@ -74,14 +74,12 @@ class MediaBringer:
 
     def bring(self, exported: Iterable[RawRecord], out: Path) -> dict[str, Any]:
         """The counts; `lost`: paths that a turn of tonight names, of which there is no file."""
-        clear_arriving(self._archive_dir)
         counts = Counter(dict.fromkeys(OUTCOMES, 0))
         with self._reader, atomic_writer(out / DONE) as handle:
             for one in _read(self._night.output("export") / WAITING):
                 done = self._brought(one)
                 counts[done.outcome] += 1
                 handle.write(orjson.dumps(asdict(done)) + b"\n")
-        clear_arriving(self._archive_dir)
         if counts.total() != self._night.result("export").get("media", 0):
             raise LedgerMismatch(
                 f"{counts.total()} files of messages have an account, and another number was exported. Report this."

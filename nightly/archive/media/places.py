@@ -1,7 +1,6 @@
 """Where the archive has the files of messages: each under the turn that it came with, so that forgetting the turn is removing the file.
 
     archive/media/<40 hex digits of the chat's hash>/<task id>.<SHA-256 of its bytes>
-    archive/media/arriving/                                                              where one is written before it has its name
 
 A file never changes: its name says what is in it.
 """
@@ -17,11 +16,11 @@ from pathlib import Path
 from nightly.archive.catalog import Catalog
 from shared.errors import StorageError
 from shared.system.faults import crash_point
-from shared.system.files import fsync_dir, make_dir, opened, remove_tree
+from shared.system.files import fsync_dir, make_dir, opened, write_atomic
 from shared.turns.records import Turn
 
-#: Folders of the archive.
-MEDIA, ARRIVING = "media", "media/arriving"
+#: In the archive.
+MEDIA = "media"
 _PATH = re.compile(r"media/([0-9a-f]{40})/([A-Za-z0-9_-]{1,100})\.([0-9a-f]{64})\Z")
 
 
@@ -82,27 +81,15 @@ def is_intact(archive_dir: Path, path: str) -> bool:
 
 def put(archive_dir: Path, path: str, content: bytes) -> None:
     """Put a file there: whole, durable and read back, or not at all. StorageError if it cannot be read back."""
-    staged = make_dir(archive_dir / ARRIVING) / path.rpartition("/")[2]
-    staged.unlink(missing_ok=True)
-    with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as handle:
-        handle.write(content)
-        handle.flush()
-        os.fsync(handle.fileno())
-    crash_point("archive:media-staged")
-    if hashlib.sha256(staged.read_bytes()).hexdigest() != sha256_of(path):
-        raise StorageError(
-            f"{staged} could not be read back as it was written. Check the disk, then run the night again."
-        )
     target = archive_dir / path
     make_dir(target.parent)
-    staged.replace(target)
-    fsync_dir(target.parent)
+    write_atomic(target, content)
     crash_point("archive:media-written")
-
-
-def clear_arriving(archive_dir: Path) -> None:
-    """What a killed night has left."""
-    remove_tree(archive_dir / ARRIVING)
+    if not is_intact(archive_dir, path):
+        target.unlink(missing_ok=True)
+        raise StorageError(
+            f"{target} could not be read back as it was written. Check the disk, then run the night again."
+        )
 
 
 def erase(archive_dir: Path, catalog: Catalog) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -130,19 +130,14 @@ class OneByOne(ABC):
 
     def embed_documents(self, texts: Sequence[str]) -> DocumentVectors:
         done = DocumentVectors(np.zeros((len(texts), self._model.dimensions), dtype=np.float32))
-        if len(texts) <= FEW:
-            self._fill(done, map(self._document, texts))
-        else:
-            with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-                self._fill(done, pool.map(self._document, texts))
+        with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+            several = map(self._document, texts) if len(texts) <= FEW else pool.map(self._document, texts)
+            for row, one in enumerate(several):
+                if isinstance(one, str):
+                    done.refused[row] = one
+                else:
+                    done.vectors[row] = one
         return done
-
-    def _fill(self, done: DocumentVectors, made: Iterable[Vectors | str]) -> None:
-        for row, one in enumerate(made):
-            if isinstance(one, str):
-                done.refused[row] = one
-            else:
-                done.vectors[row] = one
 
     def _document(self, text: str) -> Vectors | str:
         """Its vector, or why it has none: the model as a whole has shown that it works."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from shared.embedding.known_models import KnownModel
 from shared.embedding.models import DocumentVectors, EmbeddingIdentity
-from shared.embedding.ollama.server import HOPELESS, OllamaError, OllamaServer
+from shared.embedding.ollama.server import ATTEMPTS, HOPELESS, OllamaError, OllamaServer
 from shared.embedding.open import open_ollama
 from shared.errors import EmbeddingError
 
@@ -64,7 +64,7 @@ class OllamaEmbedder:
 
     def _fill(self, texts: list[str], rows: range, done: DocumentVectors, *, halved: bool = False) -> None:
         """Vectors of these rows. Halves are not retried before they are halved again: the search would take minutes a text."""
-        attempts = 1 if halved and len(rows) > 1 else self._server.patience.attempts
+        attempts = 1 if halved and len(rows) > 1 else ATTEMPTS
         try:
             done.vectors[rows.start : rows.stop] = self._embed(texts[rows.start : rows.stop], attempts)
         except OllamaError as error:
@@ -86,7 +86,7 @@ class OllamaEmbedder:
         if isinstance(error.__cause__, WrongShape):
             raise error
         try:
-            self._embed([self._model.document_prefix + CONTROL_TEXT], self._server.patience.attempts)
+            self._embed([self._model.document_prefix + CONTROL_TEXT], ATTEMPTS)
         except OllamaError as failed:
             raise EmbeddingError(
                 f"Ollama's model {self._name} cannot embed even a plain sentence: {failed.reason}. Restart Ollama, or pull the model again."

@@ -7,7 +7,6 @@ doubling pauses; others (4xx) are not. `OllamaError` says which it was, so that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import httpx
@@ -24,6 +23,8 @@ FOREIGN = (httpx.HTTPError, ConnectionError, ollama.ResponseError, ValueError, K
 CONNECT_SECONDS = 10.0
 #: Statuses that no other text would change: not allowed, no such model.
 HOPELESS = (401, 403, 404)
+#: How often a request is tried, and the pauses between: the first, doubled each time up to the longest. Seconds.
+ATTEMPTS, CHAT_ATTEMPTS, FIRST_PAUSE, LONGEST_PAUSE = 3, 2, 0.5, 8.0
 
 
 class OllamaError(EmbeddingError):
@@ -34,15 +35,6 @@ class OllamaError(EmbeddingError):
         self.reason, self.passing, self.status = reason, passing, status
 
 
-@dataclass(frozen=True)
-class Patience:
-    """How often a request is tried, and the pauses between: `first_seconds`, doubled each time up to `most_seconds`."""
-
-    attempts: int = 3
-    first_seconds: float = 0.5
-    most_seconds: float = 8.0
-
-
 class _Client(ollama.Client):
     """The client with the one request that it lacks."""
 
@@ -51,8 +43,8 @@ class _Client(ollama.Client):
 
 
 class OllamaServer:
-    def __init__(self, url: str, timeout_seconds: float, patience: Patience | None = None) -> None:
-        self.url, self._seconds, self.patience = url, timeout_seconds, patience or Patience()
+    def __init__(self, url: str, timeout_seconds: float) -> None:
+        self.url, self._seconds = url, timeout_seconds
         limit = httpx.Timeout(timeout_seconds, connect=min(timeout_seconds, CONNECT_SECONDS))
         self._client = _Client(host=url, timeout=limit)
 
@@ -61,11 +53,11 @@ class OllamaServer:
 
     def version(self) -> str:
         """The server's version, or OllamaError: it does not answer."""
-        return self._ask(self._client.version, self.patience.attempts, timeout=min(self._seconds, CONNECT_SECONDS))
+        return self._ask(self._client.version, ATTEMPTS, timeout=min(self._seconds, CONNECT_SECONDS))
 
     def find(self, name: str) -> str | None:
         """`sha256:<hex>` of a model that is pulled, or None."""
-        pulled = self._ask(self._client.list, self.patience.attempts).models
+        pulled = self._ask(self._client.list, ATTEMPTS).models
         wanted = name if ":" in name else f"{name}:latest"
         digest = next((one.digest or "" for one in pulled if one.model == wanted), None)
         return None if digest is None else f"sha256:{digest.removeprefix('sha256:')}"
@@ -96,9 +88,7 @@ class OllamaServer:
 
         return self._ask(once, attempts)
 
-    def chat(
-        self, name: str, prompt: str, options: dict[str, Any], attempts: int, schema: dict[str, Any] | None = None
-    ) -> str:
+    def chat(self, name: str, prompt: str, options: dict[str, Any], schema: dict[str, Any] | None = None) -> str:
         """The model's answer to one message, as JSON of this schema if there is one.
 
         Thinking is switched off, since it would use up the tokens of the answer. Of an answer that was cut off the last line is missing, unless it
@@ -106,7 +96,7 @@ class OllamaServer:
         """
         answer = self._ask(
             self._client.chat,
-            attempts,
+            CHAT_ATTEMPTS,
             model=name,
             messages=[{"role": "user", "content": prompt}],
             think=False,
@@ -123,10 +113,9 @@ class OllamaServer:
             except FOREIGN as error:
                 raise self._ours(error) from error
 
-        patience = self.patience
         return Retrying(
             stop=stop_after_attempt(attempts),
-            wait=wait_exponential(multiplier=patience.first_seconds, max=patience.most_seconds),
+            wait=wait_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE),
             retry=retry_if_exception(lambda error: isinstance(error, OllamaError) and error.passing),
             reraise=True,
         )(once)

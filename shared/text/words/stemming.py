@@ -31,12 +31,7 @@ def stemmed(text: str) -> str:
 @cached(KEPT_WORDS)
 def stem(word: str) -> str:
     """The Russian stem of one word in Cyrillic. May be called from several threads: the library's stemmers hold a word, so each call has its own."""
-    # The class itself: PyStemmer, which the library prefers where it is installed, may have other stems.
-    from snowballstemmer.russian_stemmer import RussianStemmer
-
-    plain = _MARKS.sub("", unicodedata.normalize("NFC", word)).lower().replace("ё", "е")
-    found: str = RussianStemmer().stemWord(plain)
-    return found or plain
+    return stem_in("russian", _MARKS.sub("", unicodedata.normalize("NFC", word)).lower().replace("ё", "е"))
 
 
 #: A run of letters of a script, with the name of its stemmer: the name of the module and its class, as snowballstemmer has them.
@@ -54,6 +49,7 @@ def stem_of_script(text: str) -> str:
 @cached(KEPT_WORDS)
 def stem_in(language: str, word: str) -> str:
     """The stem of a word in lower case, in a language as snowballstemmer names it ("german"); the word if nothing would be left of it."""
+    # The class itself: PyStemmer, which the library prefers where it is installed, may have other stems.
     module = import_module(f"snowballstemmer.{language}_stemmer")
     found: str = getattr(module, f"{language.title()}Stemmer")().stemWord(word)
     return found or word

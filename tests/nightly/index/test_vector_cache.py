@@ -35,7 +35,7 @@ def vectors() -> Vectors:
 
 
 def test_vectors_are_found_by_text_and_embedding(path: Path, vectors: Vectors) -> None:
-    with closing(VectorCache(path, IDENTITY)) as cache, closing(VectorCache(path, OTHER)) as other:
+    with closing(VectorCache(path, IDENTITY, print)) as cache, closing(VectorCache(path, OTHER, print)) as other:
         cache.put(TEXTS[:600], vectors[:600])
         other.put(TEXTS[:1], vectors[5:6])
         asked = ["unknown", *TEXTS[:600], TEXTS[3], "unknown, too"]
@@ -51,28 +51,28 @@ def test_vectors_are_found_by_text_and_embedding(path: Path, vectors: Vectors) -
 
 
 def test_what_is_forgotten_is_in_no_byte_of_the_cache(path: Path, vectors: Vectors) -> None:
-    with closing(TextCache(path)) as written:
+    with closing(TextCache(path, print)) as written:
         written.put(WrittenText("k", "model", "digest", "1", "written by a model"))
-    kept = VectorCache(path, IDENTITY), VectorCache(path, OTHER), VectorCache(path, IDENTITY, "notes")
+    kept = [*(VectorCache(path, one, print) for one in (IDENTITY, OTHER)), VectorCache(path, IDENTITY, print, "notes")]
     for cache, texts in zip(kept, (TEXTS, TEXTS[:1], ["a note"]), strict=True):
         cache.put(texts, vectors[: len(texts)])
         cache.close()
-    assert forget(path, [TEXTS[0], TEXTS[7], "never embedded"]) == 4, "two, one of another model, and the note"
+    assert forget(path, [TEXTS[0], TEXTS[7], "never embedded"], print) == 4, "two, one of another model, and the note"
     left = b"".join(one.read_bytes() for one in path.parent.iterdir())
     # The first numbers of a row suffice: a long one lies on several pages.
     gone = {0: False, 1: True, 7: False, 8: True}
     assert {number: vectors[number][:64].tobytes() in left for number in gone} == gone
     assert NOTES.encode() not in left
     assert b"written by a model" not in left
-    with closing(VectorCache(path, IDENTITY)) as cache:
+    with closing(VectorCache(path, IDENTITY, print)) as cache:
         assert [one is None for one in cache.get_many(TEXTS)].count(True) == 2
 
 
 def test_half_a_cache_begins_anew_and_says_so(path: Path, vectors: Vectors) -> None:
-    with closing(VectorCache(path, IDENTITY)) as cache:
+    with closing(VectorCache(path, IDENTITY, print)) as cache:
         cache.put(TEXTS, vectors)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     report = Said()
-    with closing(VectorCache(path, IDENTITY, report=report)) as cache:
+    with closing(VectorCache(path, IDENTITY, report.say)) as cache:
         assert cache.get(TEXTS[0]) is None
     assert "was damaged" in report.lines[0]

@@ -143,7 +143,7 @@ def test_the_vectors_of_erased_notes_go_with_them(world: World, ollama: OllamaAp
     world.night()
     cache = world.night_dir / "cache.sqlite"
     assert NOTES.encode() in cache.read_bytes()
-    forget(cache, ["any text of the turn"])
+    forget(cache, ["any text of the turn"], print)
     assert NOTES.encode() not in cache.read_bytes()
 
 

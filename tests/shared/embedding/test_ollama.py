@@ -14,8 +14,9 @@ from nightly.steps import embed
 from shared.embedding.known_models import MINILM
 from shared.embedding.local.embedder import LocalEmbedder
 from shared.embedding.models import Embedder
+from shared.embedding.ollama import server
 from shared.embedding.ollama.embedder import CONTROL_TEXT, OllamaEmbedder
-from shared.embedding.ollama.server import OllamaServer, Patience
+from shared.embedding.ollama.server import OllamaServer
 from shared.embedding.open import open_embedder
 from shared.embedding.probes import prove
 from shared.errors import EmbeddingError
@@ -97,9 +98,10 @@ def seconds(request: pytest.FixtureRequest) -> float:
 
 
 @pytest.fixture
-def quick(ollama: OllamaApi, seconds: float) -> Iterator[OllamaEmbedder]:
+def quick(ollama: OllamaApi, seconds: float, monkeypatch: pytest.MonkeyPatch) -> Iterator[OllamaEmbedder]:
     """An embedder that hardly pauses between attempts."""
-    embedder = OllamaEmbedder(MINILM, "all-minilm", OllamaServer(ollama.url, seconds, Patience(3, 0.01, 0.02)))
+    monkeypatch.setattr(server, "FIRST_PAUSE", 0.01)
+    embedder = OllamaEmbedder(MINILM, "all-minilm", OllamaServer(ollama.url, seconds))
     embedder.embed_query("first call")  # the shipped model's own warm-up is not the server's fault
     ollama.requests.clear()
     yield embedder

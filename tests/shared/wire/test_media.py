@@ -7,11 +7,12 @@ import hashlib
 import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
+from unittest.mock import patch
 
 import pytest
 from redis import Redis
 
-from shared.wire import keys
+from shared.wire import keys, media
 from shared.wire.client import BOT, open_async_redis
 from shared.wire.media import FULL, MediaRefused, MediaStore
 
@@ -22,7 +23,8 @@ def in_redis(url: str, work: Callable[[MediaStore], Awaitable[Value]], most: int
     async def run() -> Value:
         client = open_async_redis(url, BOT)
         try:
-            return await work(MediaStore(client, most))
+            with patch.object(media, "LIMIT_BYTES", most):
+                return await work(MediaStore(client))
         finally:
             await client.aclose()
 

@@ -11,7 +11,7 @@ import orjson
 from redis import Redis
 
 from nightly.index import previous
-from nightly.index.chunk_file import writing_chunks
+from nightly.index.chunk_file import line_of, writing_chunks
 from nightly.night.folder import STATE, Night
 from nightly.night.lease import Lease
 from nightly.night.progress import Reporter
@@ -83,7 +83,7 @@ class Nights:
             by_chat.setdefault(chunk.chat_id, []).append(chunk)
         with writing_chunks(night.begin("chunk")) as writer:
             for chat, own in by_chat.items():
-                writer.add(chat, (orjson.dumps({**vars(c), "indexed": c.text}) + b"\n" for c in own))
+                writer.add(chat, (line_of(c, c.text) for c in own))
         chunks = [chunk for own in by_chat.values() for chunk in own]
         carried = dict.fromkeys(("chats", *COUNTED), 0)
         accounts: dict[str, Any] = {chat: {} for chat in by_chat}
