@@ -45,10 +45,11 @@ def capture(settings: Settings, report: Reporter) -> dict[str, Any]:
 
 def _lines(client: Redis, archive: Path, known: Catalog, counts: dict[str, int]) -> Iterator[Record]:
     """The lines of the new capture; counts them. The one before is read last, when all that is in Redis is known."""
-    names = [*turn_keys(client), *event_keys(client)]
-    present = set(names)
-    read = itertools.chain(read_records(client, names), chat_states(client, known), read_tombstones(client))
-    for record in itertools.chain(read, only_captured(archive, present, known)):
+    turns, events = turn_keys(client), event_keys(client)
+    present = {*turns, *events}
+    read = itertools.chain(read_records(client, turns), read_records(client, events))  # each has rights of its own
+    more = itertools.chain(chat_states(client, known), read_tombstones(client), only_captured(archive, present, known))
+    for record in itertools.chain(read, more):
         present.add(record.key)
         if known.segment_of(record.sha256) is None:
             counts["tombstones" if record.key == keys.TOMBSTONES.encode() else "records"] += 1
