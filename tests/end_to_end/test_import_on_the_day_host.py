@@ -13,7 +13,7 @@ import pytest
 
 from dispatcher.cli.copies.imports import handing_over
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.queue.consolidation import Consolidator
+from dispatcher.queue.consolidation.rounds import Consolidator
 from shared.errors import ForgetIncomplete, InvalidInput
 from shared.wire.handed_over import PIECE_BYTES, HandedImport, ImportHandOver
 from tests.nightly.imports.exports.builders import NOON, gpt_conversation, gpt_node, written, zipped
