@@ -164,6 +164,8 @@ def take_pages(names: list[str], to: Path) -> None:
         sys.stderr.write(f"pictures: {DAYS} days and nights of a made-up household ...\n")
         household(world, DAYS)
         asked(world)
+        world.environment["HMEM_CONFIG"] = str(world.root / "hmem.toml")
+        (world.root / "hmem.toml").write_text("MEMORY_TOKENS = 1200\nSESSION_TOKENS = 30000\n")
         with page_over(world) as site, chromium() as browser:
             take(browser, site, names, to)
 

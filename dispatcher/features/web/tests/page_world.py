@@ -116,7 +116,7 @@ def household(world: World, days: int) -> None:
                 places[chat] += 1
                 at, task = now - day * DAY_SECONDS + turn * 1800, f"d{day}-{number}-{turn}"
                 more: dict[str, Any] = {"chat_id": chat, "session": f"s{number}"}
-                world.say(task, said, name=name, user_id=str(number), timestamp=at, **more)
+                world.say(task, said, name=name, user_id=str(number + 1), timestamp=at, **more)
                 world.say(task, answer, role="asst", timestamp=at + 6, **more)
         with patch("time.time", lambda clock=time.time, days=day - 1: clock() - days * DAY_SECONDS):
             world.night()
