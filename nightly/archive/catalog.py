@@ -105,15 +105,16 @@ class Catalog(Tables):
         for name in (CATALOG, f"{CATALOG}-journal"):
             self.path.with_name(name).unlink(missing_ok=True)
 
-    def places_of(self, chat_id: str) -> Iterator[Place]:
-        """Where the last version of each turn of a chat is, in the order of the segments; StorageError if they are not those of its digest."""
+    def places_of(self, chat_id: str, *, by_time: bool = False) -> Iterator[Place]:
+        """Where the last version of each turn of a chat is, in the order of the segments, or `by_time` in that of time; StorageError if they are not
+        those of its digest."""
         if not self.is_whole(chat_id):
             self.distrust()
             raise StorageError(
                 f"The archive's catalog {self.path} is damaged: it does not have the turns of chat {chat_id} that it says it has. "
                 "Nothing was built from it. Run the night again: it makes the catalog anew from the segments. Check the disk."
             )
-        return self.places(chat_id)
+        return self.places(chat_id, by_time=by_time)
 
     def refresh(self, *, before: int | None = None, scrub: int | None = None) -> None:
         """Bring the catalog up to date with the archive; ArchiveDamaged names a segment that fails. `scrub`: run of the night that reads those again

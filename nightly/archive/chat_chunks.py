@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -22,20 +21,10 @@ from nightly.index.chunk_file import line_of
 from nightly.night.failure import reason_of
 from shared.errors import ArchiveDamaged
 from shared.turns.chunking import chunks_of, indexed_text
-from shared.turns.records import RecordRefused, Turn, time_order
+from shared.turns.records import RecordRefused, Turn
 
 #: Segments that are open at the same time.
 OPEN_FILES = 200
-
-
-@dataclass(frozen=True)
-class CutChat:
-    """What became of one chat (nightly/night/ledger.py), its chunks as lines of `chunks.jsonl`, and why turns could not be cut: turn id → name of an
-    error."""
-
-    account: dict[str, int]
-    set_aside: dict[str, str]
-    lines: list[bytes]
 
 
 class ChatReader:
@@ -57,32 +46,37 @@ class ChatReader:
         """The last version of each turn, including turns that a tombstone hides, as they lie in the segments."""
         return (self.read(place, chat_id) for place in self._catalog.places_of(chat_id))
 
-    def recalled(self, chat_id: str) -> list[Turn]:
+    def recalled(self, chat_id: str) -> Iterator[Turn]:
         """The turns that no tombstone covers, in order of time."""
         tombstones = self._catalog.tombstones_of(chat_id)
-        turns = self.archived(chat_id)
-        return sorted((turn for turn in turns if not any(one.covers(turn) for one in tombstones)), key=time_order)
+        turns = (self.read(place, chat_id) for place in self._catalog.places_of(chat_id, by_time=True))
+        return (turn for turn in turns if not any(one.covers(turn) for one in tombstones))
 
-    def cut(self, chat_id: str, zone: ZoneInfo) -> CutChat:
-        """The chunks of a chat. `archived` and `forgotten` are counted by the catalog, the rest is from what was read."""
-        turns, lines, set_aside, with_chunks = self.recalled(chat_id), list[bytes](), dict[str, str](), 0
-        for turn in turns:
+    def cut(self, chat_id: str, zone: ZoneInfo, account: dict[str, int], set_aside: dict[str, str]) -> Iterator[bytes]:
+        """The chunks of a chat as lines of `chunks.jsonl`, one turn after the other: a chat may have very many.
+
+        With the last one, `account` says what became of the turns (nightly/night/ledger.py): `archived` and `forgotten` as the catalog counts them,
+        the rest from what was read. `set_aside`: why turns could not be cut, turn id → name of an error.
+        """
+        turns = with_chunks = chunks = 0
+        for turn in self.recalled(chat_id):
+            turns += 1
             try:
                 made = lines_of(turn, zone)
             except Exception as error:  # noqa: BLE001 - whatever is wrong with this turn, the others are processed
                 set_aside[turn.turn_id] = reason_of(error)
                 continue
             with_chunks += bool(made)
-            lines += made
-        account = {
+            chunks += len(made)
+            yield from made
+        account |= {
             "archived": self._catalog.turns_of(chat_id),
-            "turns": len(turns),
+            "turns": turns,
             "with_chunks": with_chunks,
             "forgotten": self._catalog.forgotten_of(chat_id),
-            "without_text": len(turns) - with_chunks,
-            "chunks": len(lines),
+            "without_text": turns - with_chunks,
+            "chunks": chunks,
         }
-        return CutChat(account, set_aside, lines)
 
     def read(self, place: Place, chat_id: str) -> Turn:
         """The turn of this chat that is there."""

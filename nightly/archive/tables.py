@@ -166,9 +166,14 @@ class Tables:
         row = self.one(sql, turn_id)
         return (*row[:3], text(row[3])) if row else None
 
-    def places(self, chat_id: str) -> Iterator[Place]:
-        """Where the last version of each turn of a chat is, in the order of the segments."""
-        sql = "SELECT name, start, length, turns.sha256 FROM turns JOIN segments USING (segment) WHERE chat_id = ? ORDER BY run, start"
+    def places(self, chat_id: str, *, by_time: bool = False) -> Iterator[Place]:
+        """Where the last version of each turn of a chat is, in the order of the segments, or `by_time` as `time_order` has it."""
+        order = (
+            "said_at, substr(turn_id, 1, length(turn_id) - 5), substr(turn_id, -5) <> ':user'"
+            if by_time
+            else "run, start"
+        )
+        sql = f"SELECT name, start, length, turns.sha256 FROM turns JOIN segments USING (segment) WHERE chat_id = ? ORDER BY {order}"  # noqa: S608
         for name, start, length, sha256 in self.connection.execute(sql, (chat_id,)):
             yield name, start, length, text(sha256)
 

@@ -92,15 +92,15 @@ class WordRows:
         """(chunk, indexed text) of what no part that is taken over has, in order of chat and time; counts them in `written`."""
         for chat_id in sorted({*self._folder.chats, *others}):
             if chat_id in self._folder.chats:
-                known = held.of(chat_id)
-                rows = [row for row in self._folder.read(chat_id) if row[0].chunk_id not in known]
+                known, rows = held.of(chat_id), self._folder.read(chat_id)
+                wanted = (row for row in rows if row[0].chunk_id not in known)
             else:
                 chunks = [chunk for part in merged for chunk in _chunks_in(part, chat_id)]
                 chunks.sort(key=lambda chunk: (chunk.started_at, turn_order(chunk.chunk_id)))
-                rows = [(chunk, self._indexed(chunk, self._zone)) for chunk in chunks]
-            if rows:
-                written[chat_id] += len(rows)
-                yield from rows
+                wanted = ((chunk, self._indexed(chunk, self._zone)) for chunk in chunks)
+            for row in wanted:
+                written[chat_id] += 1
+                yield row
 
     def _read(self, chat_id: str) -> dict[str, Chunk]:
         return {chunk.chunk_id: chunk for chunk, _ in self._folder.read(chat_id)}

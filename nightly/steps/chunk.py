@@ -67,11 +67,11 @@ def cut(night: Night, catalog: Catalog, chats: list[str], out: Path) -> tuple[Ac
     accounts, set_aside = Accounts(), dict[str, dict[str, Any]]()
     with ChatReader(catalog, night.archive_dir) as reader, writing_chunks(out) as writer:
         for chat_id in night.report.track(chats, len(chats), "chunk"):
-            one = reader.cut(chat_id, night.settings.timezone)
-            check_account(f"chat {chat_id}", one.account)
-            writer.add(chat_id, one.lines)
-            accounts[chat_id] = one.account
-            set_aside |= {turn: {"chat_id": chat_id, "reason": reason} for turn, reason in one.set_aside.items()}
+            account, failed = dict[str, int](), dict[str, str]()
+            writer.add(chat_id, reader.cut(chat_id, night.settings.timezone, account, failed))
+            check_account(f"chat {chat_id}", account)
+            accounts[chat_id] = account
+            set_aside |= {turn: {"chat_id": chat_id, "reason": reason} for turn, reason in failed.items()}
     return accounts, set_aside
 
 

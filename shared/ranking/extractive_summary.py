@@ -46,7 +46,7 @@ _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _LOOKED_UP = re.compile(r"\d|https?://|(?<=[a-z,;] )[A-Z][a-z]+")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Sentence:
     """A sentence of a chat, or a short line of a turn, with the words it is weighed by and the number of its conversation."""
 
@@ -54,7 +54,7 @@ class Sentence:
     speaker: str  # as it is shown (shared/turns/speakers.py)
     timestamp: float
     text: str
-    words: frozenset[str]
+    words: tuple[str, ...]  # each once; no set, since a chat may have very many sentences
     conversation: int = 0
 
     @property
@@ -82,6 +82,7 @@ def summarise(chunks: list[Chunk], most: int | None = None) -> list[Sentence]:
 
 def _sentences(chunks: list[Chunk]) -> Iterator[Sentence]:
     marks, order, conversation, before = namesakes({chunk.person for chunk in chunks}), 0, 0, 0.0
+    known: dict[str, str] = {}  # one string a word
     for chunk in chunks:
         who = chunk.who(marks.get(chunk.person, ""))
         conversation += chunk.started_at - before > PAUSE_SECONDS
@@ -90,16 +91,21 @@ def _sentences(chunks: list[Chunk]) -> Iterator[Sentence]:
             for part in [line] if len(line) <= LONGEST_SENTENCE else sentences(line):
                 if text := one_line(part):
                     shown = shorten(text, LONGEST_SENTENCE)
-                    yield Sentence(order, who, chunk.started_at, shown, _words(text), conversation)
+                    shown = chunk.text if shown == chunk.text else shown  # one string
+                    yield Sentence(order, who, chunk.started_at, shown, _words(text, known), conversation)
                     order += 1
 
 
-def _words(text: str) -> frozenset[str]:
+def _words(text: str, known: dict[str, str]) -> tuple[str, ...]:
     """The words of a text that say something: without function words and courtesy."""
     words = query_words(text)
     language = language_of(words)
     idle = COURTESY[language]
-    return frozenset(word for word in content_words(words, language) if plain(word) not in idle)
+    return tuple(
+        known.setdefault(word, word)
+        for word in dict.fromkeys(content_words(words, language))
+        if plain(word) not in idle
+    )
 
 
 def _weight(sentence: Sentence, counts: Counter[str], newest: float) -> float:
@@ -133,5 +139,5 @@ def _choose(ranked: list[Sentence]) -> list[Sentence]:
 
 
 def _repeats(sentence: Sentence, other: Sentence) -> bool:
-    common = len(sentence.words & other.words)
+    common = len({*sentence.words} & {*other.words})
     return common / min(len(sentence.words), len(other.words)) > REPEATED_SHARE

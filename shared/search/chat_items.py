@@ -13,7 +13,7 @@ A chat may have rows in several parts. They are ranked as one: put in the order 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -47,16 +47,19 @@ ASKS, TIMED = 1, 2
 def write_chat(connection: sqlite3.Connection, chat_no: int, entries: Sequence[Any], tokeniser: Tokeniser) -> None:
     """Write one chat's items; entries are (chunk_id, role, speaker, user id, text, started_at, indexed text) in the order of time."""
     n = len(entries)
-    postings = list(tokeniser.postings([entry[6] for entry in entries]))
-    rows = [
-        (chat_no, term, ordinals.astype("<i4", copy=False).tobytes(), counts.astype("<u2", copy=False).tobytes())
-        for term, (ordinals, counts) in postings
-    ]
     tokens = np.zeros(n, np.int32)
-    if postings:
-        ordinals, counts = map(np.concatenate, zip(*(posting for _, posting in postings), strict=True))
-        tokens += np.bincount(ordinals, counts, minlength=n).astype(np.int32)
-    connection.executemany("INSERT INTO postings (chat_no, term, ordinals, counts) VALUES (?,?,?,?)", rows)
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        for term, (ordinals, counts) in tokeniser.postings([entry[6] for entry in entries]):
+            tokens[ordinals] += counts  # a place stands once among those of a term
+            yield (
+                chat_no,
+                term,
+                ordinals.astype("<i4", copy=False).tobytes(),
+                counts.astype("<u2", copy=False).tobytes(),
+            )
+
+    connection.executemany("INSERT INTO postings (chat_no, term, ordinals, counts) VALUES (?,?,?,?)", rows())
     speakers: dict[Speaker, int] = {}
     said_by = [speakers.setdefault((role, name, user), len(speakers)) for _, role, name, user, *_ in entries]
     texts = [entry[4] for entry in entries]

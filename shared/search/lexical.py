@@ -86,14 +86,14 @@ def _write_part(connection: sqlite3.Connection, rows: Iterable[tuple[Chunk, str]
             raise ValueError(f"the chunks of chat {chat_id} do not follow each other")
         chats.add(chat_id)
         connection.execute("INSERT INTO chats (chat_no, chat_id) VALUES (?,?)", (len(chats), chat_id))
-        own = list(group)
-        connection.executemany(
-            f"INSERT INTO chunks (chunk_no, {COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608 - constants
-            ((at, *values_of(chunk)) for at, (chunk, _) in enumerate(own, start=number + 1)),
-        )
-        number += len(own)
-        own.sort(key=lambda row: row[0].started_at)
-        entries = [(c.chunk_id, c.role, c.speaker, c.user_id, c.text, c.started_at, text) for c, text in own]
+        entries = list[tuple[Any, ...]]()  # of a chat, which may be very large, what its items need
+        for number, (c, text) in enumerate(group, start=number + 1):  # noqa: B020 - it goes on counting
+            connection.execute(
+                f"INSERT INTO chunks (chunk_no, {COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608 - constants
+                (number, *values_of(c)),
+            )
+            entries.append((c.chunk_id, c.role, c.speaker, c.user_id, c.text, c.started_at, text))
+        entries.sort(key=lambda entry: entry[5])
         chat_items.write_chat(connection, len(chats), entries, tokeniser)
     connection.commit()
     return number

@@ -129,7 +129,7 @@ def test_a_turn_that_is_mislaid_stops_the_night_before_publish(light: World, mon
     light.say("t1", "one")
     light.say("t2", "two")
     real = ChatReader.recalled
-    monkeypatch.setattr(ChatReader, "recalled", lambda reader, chat: real(reader, chat)[:-1])
+    monkeypatch.setattr(ChatReader, "recalled", lambda reader, chat: iter([*real(reader, chat)][:-1]))
     with pytest.raises(LedgerMismatch, match="2 archived are not 1 with chunks"):
         light.night()
     assert not (light.memory_dir / "current").exists()

@@ -9,11 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from nightly.archive.catalog import CATALOG, Catalog
+from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.segments import RawRecord, write_segment
+from nightly.index.chunk_file import ChunkFolder, writing_chunks
 from nightly.steps import chunk
 from shared.errors import ArchiveDamaged
 from shared.release.integrity import SCRUB_NIGHTS
@@ -149,20 +152,31 @@ def test_what_shows_nothing_is_found_when_the_chat_has_news(light: World) -> Non
 
 
 def test_nobody_holds_a_segment(tmp_path: Path) -> None:
-    """Neither to read nor to write, nor to make a catalog of it: a million turns may have been imported in one night."""
+    """Neither to read, write or catalog it, nor to cut a chat in order of time: a million turns may have been imported in one night."""
     (tmp_path / "archive").mkdir()
     path, words = tmp_path / "archive" / "seg-1.jsonl", b"x" * 2000
 
     def lines() -> Iterator[dict[str, Any]]:
         for number in range(5000):
-            value = b'{"chat_id": "5", "content": "%s", "timestamp": %d}' % (words, number)
+            value = b'{"chat_id": "5", "content": "%s", "timestamp": %d}' % (words, number % 50)
             yield {"kind": "turn", **RawRecord(b"hcli:memory:t%d:user" % number, "string", value).to_json()}
 
     tracemalloc.start()
     try:
         write_segment(path, 1, lines())
-        refreshed(tmp_path)[1].close()
+        with (
+            closing(refreshed(tmp_path)[1]) as catalog,
+            ChatReader(catalog, path.parent) as reader,
+            writing_chunks(tmp_path) as writer,
+        ):
+            account = dict[str, int]()
+            writer.add("5", reader.cut("5", ZoneInfo("UTC"), account, {}))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak < path.stat().st_size / 4
+    assert account["with_chunks"] == 5000
+    cut = [chunk.task_id for chunk, _ in ChunkFolder(tmp_path).read("5")]
+    assert [*dict.fromkeys(cut)] == sorted(
+        (f"t{number}" for number in range(5000)), key=lambda one: (int(one[1:]) % 50, one)
+    )
