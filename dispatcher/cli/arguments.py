@@ -73,7 +73,7 @@ def given_chat(settings: Settings, value: str, *, new: bool = False, rare: bool 
 
 
 def new_chat(settings: Settings, chat: str) -> str:
-    """The sentence that a chat is new, with those that there are; "" if it is not, if there are no others, or while that cannot be read."""
+    """The sentence that a chat is new, with the chats that there are; "" if it is not, if there are no others, or while that cannot be read."""
     from redis import RedisError
 
     from dispatcher.memory.day.chats import all_chats, is_known, those_known

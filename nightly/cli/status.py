@@ -29,8 +29,8 @@ COLUMNS = ("chat", "turns", "in chunks", "forgotten", "without text", "chunks", 
 
 
 def read_nights(settings: Settings, runs: Iterable[int], *, chats: bool = False) -> list[dict[str, Any]]:
-    """These nights of this host: `run`, `summary` of a closed one, `failed`, `ledger`, and `steps` (of one that was not finished the names of those
-    that are done); with `chats` also the account of each chat, of which there may be thousands."""
+    """These nights of this host: `run`, `summary` of a closed one, `failed`, `ledger`, and `steps` (of one that was not finished the names of the
+    steps that are done); with `chats` also the account of each chat, of which there may be thousands."""
     nights = []
     for run in runs:
         folder = nights_dir(settings) / str(run)

@@ -76,7 +76,7 @@ class ModelTexts:
         self._answered, self._without = (
             False,
             set[str](),
-        )  # whether any answer of tonight could be used; the chats of those that could not
+        )  # whether any answer of tonight could be used; the chats of the others
         self.failed: dict[str, str] = {}
         self.refused: dict[str, str] = {}
         self.unusable = set[str]()

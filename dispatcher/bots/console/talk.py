@@ -60,7 +60,7 @@ class ConsoleBot:
     def __init__(self, settings: Settings, chat_id: str, *, look: bool) -> None:
         self._secret = signing_key(settings, "no answer could be verified")
         self._settings, self._chat_id, self._look = settings, chat_id, look
-        self._told = ""  # the task for which is said that Claude is not reached
+        self._told = ""  # the task of which the person knows that Claude is not reached
 
     def say(self, message: str, seconds: float) -> Result:
         """The verified answer. AnswerTimeout if none came, ForgedResult if only unsigned ones came, InvalidInput for a message that is too long."""
@@ -104,7 +104,7 @@ class ConsoleBot:
         )
 
     async def _meanwhile(self, redis: Redis, answers: Answers, task_id: str, terminal: LiveAnswer | None) -> None:
-        """Show what is written, and have features ask what they want to know. Where nobody looks, only what makes it late is said."""
+        """Show what is written, and have features ask what they want to know. Where nobody looks, tell only what makes it late."""
         for one, raw in (await answers.partials([task_id])).items():
             try:
                 partial = PartialAnswer.verified(self._secret, one, raw)

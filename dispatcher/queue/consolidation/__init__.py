@@ -1,1 +1,1 @@
-"""By day, in the background: what is said gets into the day store. `rounds.py` is the entry point."""
+"""By day, in the background: turns get into the day store. `rounds.py` is the entry point."""

@@ -6,6 +6,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -150,13 +151,17 @@ def test_a_store_that_goes_and_comes_back(talk: Talk, server: PostgreSQL) -> Non
     assert world.redis.llen("hcli:mem:dead") == 0
 
 
+def _has(world: World, said: str) -> bool:
+    return said in [text for _, text in stored(world)]
+
+
 def test_what_was_said_is_stored_soon_and_not_with_the_next_regular_round(talk: Talk) -> None:
     world = talk.world
     dispatcher = world.start_dispatcher(CONSOLIDATION_INTERVAL="3600")
     wait_for(lambda: not world.redis.exists(f"hcli:mem:consolidating:{CHAT}"), "the first round")
     for message in ("The boiler is a Vaillant.", "The plumber is called Petra."):  # the second has a round of its own
         talk.say(message)
-        wait_for(lambda said=message: said in [text for _, text in stored(world)], "the round after the answer")
+        wait_for(partial(_has, world, message), "the round after the answer")
     sound(dispatcher)
 
 

@@ -68,10 +68,10 @@ def test_a_mistyped_number_gets_no_memories_unasked_and_is_said_to_be_new(talked
     late = talked.command("hmem", "talk", "9913", "--say", "hello", "--timeout", "0.1", check=False).stderr
     assert late.startswith("note: Chat 9913 is new: nothing is stored of it, and no bot answers it. The chats are ")
     for chat in ("4471", "9914", "console"):
-        told = talked.command(
+        said = talked.command(
             "hmem", "talk", chat, "--say", "hello", "--timeout", "0.1", check=False, ALLOWED_CHATS="9914"
         )
-        assert "is new" not in told.stderr
+        assert "is new" not in said.stderr
     assert answer(talked, "memory", "add", "9913", "likes tea", "--yes")[0] == 0
     assert answer(talked, "memory", "add", "9913", "likes coffee")[0] == 0, "it is known now"
 
