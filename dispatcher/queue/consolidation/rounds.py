@@ -189,7 +189,7 @@ class Consolidator:
 
 
 def scheduled(consolidator: Consolidator, seconds: float) -> AsyncIOScheduler:
-    """A scheduler, not started, that runs a round every `seconds` in a thread; rounds never overlap."""
+    """A scheduler, not started, that runs a round every `seconds` in a thread; rounds never overlap, but one may wait for another to end."""
     from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
     async def once() -> None:
@@ -199,7 +199,7 @@ def scheduled(consolidator: Consolidator, seconds: float) -> AsyncIOScheduler:
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
     scheduler = AsyncIOScheduler(timezone=UTC)
     scheduler.add_job(
-        once, "interval", seconds=seconds, id=_ROUND, max_instances=1, coalesce=True, next_run_time=datetime.now(UTC)
+        once, "interval", seconds=seconds, id=_ROUND, max_instances=2, coalesce=True, next_run_time=datetime.now(UTC)
     )
     return scheduler
 

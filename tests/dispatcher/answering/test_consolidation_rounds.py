@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, nullcontext
@@ -20,7 +22,7 @@ from dispatcher.prompt.assemble import assemble
 from dispatcher.prompt.context import Context
 from dispatcher.queue.consolidation import rounds
 from dispatcher.queue.consolidation.chat_turns import ChatTurns
-from dispatcher.queue.consolidation.rounds import MOST_TRIES, Consolidator
+from dispatcher.queue.consolidation.rounds import MOST_TRIES, Consolidator, hasten, scheduled
 from shared.config.settings import Settings
 from shared.turns.records import Tombstone
 from tests.servers.ollama_api import OllamaApi
@@ -73,6 +75,35 @@ def test_an_embedder_that_is_down_costs_vectors_only(world: World, monkeypatch: 
         vectors = {one.turn.task_id: one.embedding for one in day.turns.newest(CHAT, 10)}
         assert all(vectors.values()), "what failed was asked for again"
         assert len(vectors) == 4
+
+
+def test_an_answer_during_a_round_has_the_next_one_right_after_it(
+    consolidating: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, consolidator = consolidating
+    monkeypatch.setattr(rounds, "SOON_SECONDS", 0.1)
+    running, may_end, again = threading.Event(), threading.Event(), threading.Event()
+
+    def slow_step() -> None:
+        if running.is_set():
+            again.set()
+        running.set()
+        may_end.wait(20)
+
+    monkeypatch.setattr(consolidator, "_promote", slow_step)
+
+    async def answer_meanwhile() -> None:
+        scheduler = scheduled(consolidator, 3600)
+        scheduler.start()
+        assert await asyncio.to_thread(running.wait, 20)
+        hasten(scheduler)
+        await asyncio.sleep(0.5)  # its time comes while the first round runs
+        assert not again.is_set()
+        may_end.set()
+        assert await asyncio.to_thread(again.wait, 20)
+        scheduler.shutdown(wait=False)
+
+    asyncio.run(answer_meanwhile())
 
 
 def test_nobody_is_reminded_of_a_goal_that_was_replaced(world: World, consolidating: Rounds) -> None:
