@@ -81,14 +81,13 @@ def new_chat(settings: Settings, chat: str) -> str:
     from dispatcher.queue.admission import chats_let_in
     from shared.wire import keys
 
-    answered = {str(one) for one in settings.allowed}
-    if chat in {*answered, TERMINAL}:
+    if chat in {*settings.allowed, TERMINAL}:
         return ""
     try:
         with closing(connect(settings)) as client:
             if client.exists(keys.history(chat), keys.unconsolidated(chat)):
                 return ""
-            answered |= {str(one) for one in chats_let_in(client, settings)}
+            answered = settings.allowed | chats_let_in(client, settings)
         with open_memory(settings) as memory:
             others = bool(all_chats(memory)[0])
             if chat in answered or not (others or answered) or is_known(memory, chat):

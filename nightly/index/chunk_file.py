@@ -86,7 +86,6 @@ class ChunkFolder:
 
 
 def _parse(line: bytes) -> tuple[Chunk, str]:
-    *row, indexed = orjson.loads(line)
-    chunk_id, chat_id, exchange, turn_ids, role, speaker, *rest = row
+    chunk_id, chat_id, exchange, turn_ids, role, speaker, *rest, indexed = orjson.loads(line)
     same = map(intern, (role, speaker))  # one string each, however many chunks
     return chunk_of([chunk_id, intern(chat_id), exchange, turn_ids, *same, *rest]), indexed

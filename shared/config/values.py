@@ -157,9 +157,8 @@ def bot_token(value: str) -> str:
     """The token of a Telegram bot, without the white space around it. The error does not name it."""
     token = value.strip()
     if not re.fullmatch(r"[0-9]+:[A-Za-z0-9_-]+", token):
-        faults = {"a space": r"\s", "a quotation mark": "[\"'“”‘’«»]"}
-        has = next((f"has {fault} in it" for fault, pattern in faults.items() if re.search(pattern, token)), "")
-        wrong = has or ("has no colon" if ":" not in token else "has another form")
+        faults = {"has a space in it": r"\s", "has a quotation mark in it": "[\"'“”‘’«»]", "has no colon": "^[^:]*$"}
+        wrong = next((fault for fault, pattern in faults.items() if re.search(pattern, token)), "has another form")
         raise ValueError(f"TELEGRAM_BOT_TOKEN is not a bot token: it {wrong}, and one looks like 123456:ABC-DEF")
     return token
 

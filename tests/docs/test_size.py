@@ -24,20 +24,20 @@ BUDGETS = {
     "dispatcher/installation": 1625,
     "dispatcher/memory": 4285,
     "dispatcher/prompt": 865,
-    "dispatcher/queue": 1150,
+    "dispatcher/queue": 1145,
     "dispatcher/releases": 430,
     "nightly": 355,
     "nightly/archive": 1825,
     "nightly/backfill": 370,
     "nightly/cli": 690,
     "nightly/imports": 3460,
-    "nightly/index": 820,
+    "nightly/index": 815,
     "nightly/night": 755,
     "nightly/steps": 1000,
     "nightly/writing": 470,
     "scripts": 2450,
     "shared": 180,
-    "shared/config": 1000,
+    "shared/config": 995,
     "shared/delivery": 720,
     "shared/embedding": 1000,
     "shared/ranking": 755,
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_105
+    assert product <= 48_090
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

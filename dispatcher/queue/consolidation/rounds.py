@@ -56,8 +56,6 @@ SUMMARIES_LEFT, SUMMARY_SECONDS = 10, 86_400.0
 #: Rounds in which a step is tried again that fails although store and Redis answer.
 MOST_TRIES = 5
 SECONDS_PER_DAY = 86_400.0
-#: The scheduler's name for the rounds.
-_ROUND = "consolidation"
 #: Days for which turns stay in the day store; they stay longer if they are not in the release yet.
 KEPT_DAYS = 7.0
 
@@ -199,7 +197,7 @@ def scheduled(consolidator: Consolidator, seconds: float) -> AsyncIOScheduler:
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
     scheduler = AsyncIOScheduler(timezone=UTC)
     scheduler.add_job(
-        once, "interval", seconds=seconds, id=_ROUND, max_instances=2, coalesce=True, next_run_time=datetime.now(UTC)
+        once, "interval", seconds=seconds, max_instances=2, coalesce=True, next_run_time=datetime.now(UTC)
     )
     return scheduler
 
@@ -207,6 +205,6 @@ def scheduled(consolidator: Consolidator, seconds: float) -> AsyncIOScheduler:
 def hasten(scheduler: AsyncIOScheduler) -> None:
     """Begin the next round within SOON_SECONDS; many answers in a row bring no more than one."""
     soon = datetime.now(UTC) + timedelta(seconds=SOON_SECONDS)
-    job = scheduler.get_job(_ROUND)
-    if job is not None and job.next_run_time > soon:
-        job.modify(next_run_time=soon)
+    for job in scheduler.get_jobs():
+        if job.next_run_time > soon:
+            job.modify(next_run_time=soon)
