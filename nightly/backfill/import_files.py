@@ -258,11 +258,11 @@ def _only_chat(settings: Settings) -> str:
     """The chat of what names none, if the bot answers just one."""
     chats = sorted(settings.allowed)
     if len(chats) != 1:
-        known = f" The bot answers {', '.join(map(str, chats))}." if chats else ""
+        known = f" The bot answers {', '.join(chats)}." if chats else ""
         raise InvalidInput(
             f"The files name no chat of the bot's. Name the chat that it belongs to with --chat=ID.{known} Nothing was imported."
         )
-    return str(chats[0])
+    return chats[0]
 
 
 def _fate(settings: Settings, name: str, nights: list[dict[str, Any]]) -> dict[str, Any]:

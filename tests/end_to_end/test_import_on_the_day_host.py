@@ -203,6 +203,40 @@ def test_what_the_release_does_not_have_yet_is_undone_after_the_next_night(light
     assert "2 turns of chat 9912" in day(light, "import", "--undo", one["import"]).stdout
 
 
+def test_what_a_later_import_brought_too_is_not_undone_before_the_release_says_so(light: World) -> None:
+    owner = {"OWNER_PUBLIC_KEY": json.loads(day(light, "owner-key", "--json").stdout)["public"]}
+    served(light)
+    day(light, "import", str(export(light, "what stands at the pond?", "A heron.")), "--yes")
+    light.night()
+    (first,) = listed(light)
+    day(
+        light, "import", str(export(light, "what stands at the pond?", "A heron.", "and in winter?", "Swans.")), "--yes"
+    )
+    light.command("hmem-night", "run", HMEM_CRASH_AT="publish:begun", check=False)
+    refused = day(light, "import", "--undo", first["import"], "--yes", check=False)
+    assert "does not have the import" in refused.stderr
+    light.night()
+    day(light, "import", "--undo", first["import"], "--yes", check=False)
+    light.command("hmem-night", "run", **owner)
+    assert "A heron." in day(light, "search", CHAT, "heron").stdout
+
+
+def test_the_name_of_an_imported_file_is_found_and_erased_from_the_day_host(light: World) -> None:
+    owner = {"OWNER_PUBLIC_KEY": json.loads(day(light, "owner-key", "--json").stdout)["public"]}
+    served(light)
+    path = export(light, "what stands at the pond?", "A heron.")
+    day(light, "import", str(path.rename(path.with_name("letters-of-Anna.zip"))), "--yes")
+    light.night()
+    light.redis.delete(KEY)  # as 90 days later
+    done = day(light, "forget", "--matching", "letters-of-Anna", "--yes", check=False)
+    assert done.returncode == ForgetIncomplete.exit_code, done.stderr
+    light.command("hmem-night", "run", **owner)
+    assert "complete." in day(light, "forget", "--resume").stdout
+    named = [*light.memory_dir.rglob("*"), *light.night_dir.rglob("*")]
+    assert not [path for path in named if path.is_file() and b"letters-of-Anna" in path.read_bytes()]
+    assert "A heron." in day(light, "search", CHAT, "heron").stdout
+
+
 def test_what_is_damaged_on_its_way_is_left_out_and_named(light: World) -> None:
     served(light)
     day(light, "import", str(export(light, "what stands at the pond?", "A heron.")), "--yes")

@@ -166,6 +166,9 @@ class Selector:
 
 def _released(settings: Settings, asked: ForgetRequest) -> Iterator[Known]:
     yield from _released_turns(settings, asked.chat_id)
+    if asked.kind == "matching" and not archive_is_here(settings):  # names of imported files
+        for event in (one.event for one in released_batches(settings.hmem_memory_dir)):
+            yield Known(event.chat_id, event.turn_id, event.began_at, " ".join(event.texts), None, EVENTS)
 
 
 def _released_turns(settings: Settings, chat_id: str | None) -> Iterator[Known]:

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -243,14 +244,15 @@ def _undo(settings: Settings, name: str, *, yes: bool, json: bool) -> None:
         )
     if _taken_back(settings, name):
         return
-    known = [one for one in imports(settings) if one["import"] == name]
+    every = imports(settings)
+    known = [one for one in every if one["import"] == name]
     if not known:
         raise InvalidInput(f"There is no import {name}. hmem import --list shows all.")
+    if later := _not_served_yet(settings, every, {one["chat_id"] for one in known}):
+        raise InvalidInput(
+            f"The release in use does not have the import {later} yet. Undo {name} after the next good night."
+        )
     if not any(one["archived"] for one in known):
-        if known[0]["outcome"].get("new"):
-            raise InvalidInput(
-                f"The release in use does not have the import {name} yet. Undo it after the next good night."
-            )
         raise InvalidInput(f"The import {name} has brought nothing, so there is nothing to undo.")
     if all(one["undone"] for one in known):
         raise InvalidInput(f"The import {name} is undone already. hmem forget --resume finishes it, or the next night.")
@@ -258,6 +260,20 @@ def _undo(settings: Settings, name: str, *, yes: bool, json: bool) -> None:
         client.ping()
         with open_context(settings, client, lambda text: typer.echo(text, err=True)) as context:
             begin(context, ForgetRequest("import", batch=name), yes=yes, later=False, json=json)
+
+
+def _not_served_yet(settings: Settings, every: list[dict[str, Any]], chats: set[str]) -> str | None:
+    """An import into one of these chats which another host's night has taken in since it built the release in use: what it has brought, perhaps the
+    same, is not known here."""
+    from dispatcher.releases.night_command import archive_is_here
+    from shared.release.manifest import current_release, read_manifest
+
+    if archive_is_here(settings):
+        return None
+    release = current_release(settings.hmem_memory_dir)
+    built = datetime.fromisoformat(read_manifest(release).created_at).timestamp() + 1 if release else 0.0
+    taken = (one for one in every if one["chat_id"] in chats and not one.get("damaged"))
+    return next((one["import"] for one in taken if (one.get("done_at") or 0.0) > built), None)
 
 
 def _taken_back(settings: Settings, name: str) -> bool:

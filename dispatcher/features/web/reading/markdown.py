@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from dispatcher.memory.relevance import text_roots
-from shared.text.format import one_line
+from shared.text.format import one_line, shorten
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -29,7 +29,7 @@ def readable_answers(texts: Iterable[str], wanted: Set[str] = frozenset(), chara
     ends, found = time.monotonic() + SECONDS, []
     for text in texts:
         if len(text) > LONGEST or time.monotonic() > ends:
-            found.append(plain(text, wanted))
+            found.append(plain(text if characters == LONGEST else shorten(text, characters), wanted))
         else:
             found.append(_rendered(text, wanted, characters))
     return found
