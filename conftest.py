@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 from redis import Redis
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 pytest_plugins = ("tests.support.selection",)
 
+hypothesis.settings.register_profile("hmem")  # a busy machine is no failure
+hypothesis.settings.load_profile("hmem")
 #: Children of this process take our stand-in modules from here; commands in `World` have an environment of their own.
 os.environ["PYTHONPATH"] = str(REPOSITORY)
 #: No setting comes from the machine that runs the tests: neither from a shell nor from an installation.

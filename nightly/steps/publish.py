@@ -30,6 +30,7 @@ from shared.release.manifest import Manifest, seal
 from shared.system.faults import crash_point
 from shared.system.files import fresh_dir
 from shared.turns.chunking import CHUNKER_VERSION
+from shared.turns.events import Event
 from shared.wire import keys
 from shared.wire.values import living, shown
 
@@ -77,7 +78,10 @@ def _gather(night: Night, stage: Path) -> None:
             night.output(step), stage, copy_function=os.link, dirs_exist_ok=True, ignore=shutil.ignore_patterns(RESULT)
         )
     with open_catalog(night) as catalog, ChatReader(catalog, night.archive_dir) as reader:
-        write_imports(stage, (reader.raw(place).value for place in catalog.places_of_imports()))
+        hidden = [*catalog.tombstones.values()]
+        records = map(reader.raw, catalog.places_of_imports())
+        events = ((Event.parse(record.key, record.value), record.value) for record in records)
+        write_imports(stage, (raw for event, raw in events if not any(map(event.is_covered_by, hidden))))
 
 
 def _manifest(night: Night) -> Manifest:

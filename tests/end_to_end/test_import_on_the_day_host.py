@@ -237,6 +237,28 @@ def test_the_name_of_an_imported_file_is_found_and_erased_from_the_day_host(ligh
     assert "A heron." in day(light, "search", CHAT, "heron").stdout
 
 
+@pytest.mark.parametrize("signed", [False, True])
+def test_of_a_forgotten_chat_no_import_is_named_and_of_another_message_the_name_may_stay(
+    light: World, *, signed: bool
+) -> None:
+    owner = {"OWNER_PUBLIC_KEY": json.loads(day(light, "owner-key", "--json").stdout)["public"]} if signed else {}
+    served(light)
+    light.say("t5", "Ask Lindqvist about the boat", chat_id=CHAT)
+    path = export(light, "what stands at the pond?", "A heron.")
+    day(light, "import", str(path.rename(path.with_name("Chat with Lindqvist.zip"))), "--yes")
+    light.command("hmem-night", "run", **owner)
+    if signed:
+        day(light, "forget", "--turn", "t5:user", "--yes", check=False)
+        light.command("hmem-night", "run", **owner)
+        assert "complete." in day(light, "forget", "--resume").stdout
+        assert "Lindqvist" in day(light, "import", "--list").stdout
+    day(light, "forget", "--chat", CHAT, "--yes", check=False)
+    light.say("t6", "hello", chat_id="777")
+    light.command("hmem-night", "run", **owner)
+    release = (light.memory_dir / "current").resolve()
+    assert not [path for path in release.rglob("*") if path.is_file() and b"Lindqvist" in path.read_bytes()]
+
+
 def test_what_is_damaged_on_its_way_is_left_out_and_named(light: World) -> None:
     served(light)
     day(light, "import", str(export(light, "what stands at the pond?", "A heron.")), "--yes")

@@ -26,12 +26,14 @@ from dispatcher.chat_data.forget.select import release_summaries, released_chunk
 from shared.config.settings import Settings
 from shared.config.values import names_a_host
 from shared.errors import HmemError
+from shared.release.imports import released_batches
 from shared.release.manifest import NOTES, current_release, read_manifest
 from shared.system.byte_scan import Needles, Scanned, own_words, scan, scan_values
 from shared.system.files import sha256_file
 from shared.system.privileges import as_owner_of
 from shared.turns.records import RecordRefused, Turn
 from shared.wire import key_table, keys
+from shared.wire.handed_over import ImportHandOver
 
 #: Texts that are cut into words at once.
 TEXTS_AT_ONCE = 2_000
@@ -105,6 +107,7 @@ class Proof:
                     yield f"{turn.speaker} {turn.words}"
         covered = {one.raw for one in self.tasks.covered(self.scope)}
         yield from (one.text for one in self.tasks.all() if one.raw not in covered)
+        yield from (name for one in ImportHandOver(self.client).all() for name in one.files)
         if self.store:
             yield from self.store.texts()
         with suppress(HmemError):  # a release that cannot be read has no texts
@@ -117,6 +120,9 @@ class Proof:
         # Extracted sentences follow from the chunks, which are searched themselves; a model's summary of the chat does not count as remaining.
         left_out = self.scope.chats if self._written_by_model() or not built_without else ()
         yield from (text for chat_id, text in release_summaries(self.settings) if chat_id not in left_out)
+        for batch in released_batches(self.settings.hmem_memory_dir):
+            if not any(map(batch.event.is_covered_by, self.scope.tombstones)):
+                yield from batch.state.files
 
     def _written_by_model(self) -> bool:
         release = current_release(self.settings.hmem_memory_dir)

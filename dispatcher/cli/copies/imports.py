@@ -244,11 +244,10 @@ def _undo(settings: Settings, name: str, *, yes: bool, json: bool) -> None:
         )
     if _taken_back(settings, name):
         return
-    every = imports(settings)
-    known = [one for one in every if one["import"] == name]
+    known = [one for one in imports(settings) if one["import"] == name]
     if not known:
         raise InvalidInput(f"There is no import {name}. hmem import --list shows all.")
-    if later := _not_served_yet(settings, every, {one["chat_id"] for one in known}):
+    if later := _not_served_yet(settings, {one["chat_id"] for one in known}):
         raise InvalidInput(
             f"The release in use does not have the import {later} yet. Undo {name} after the next good night."
         )
@@ -262,9 +261,9 @@ def _undo(settings: Settings, name: str, *, yes: bool, json: bool) -> None:
             begin(context, ForgetRequest("import", batch=name), yes=yes, later=False, json=json)
 
 
-def _not_served_yet(settings: Settings, every: list[dict[str, Any]], chats: set[str]) -> str | None:
-    """An import into one of these chats which another host's night has taken in since it built the release in use: what it has brought, perhaps the
-    same, is not known here."""
+def _not_served_yet(settings: Settings, chats: set[str]) -> str | None:
+    """An import into one of these chats which another host's night has taken since it built the release in use, or is taking: what it brings, perhaps
+    the same, is not known here."""
     from dispatcher.releases.night_command import archive_is_here
     from shared.release.manifest import current_release, read_manifest
 
@@ -272,8 +271,9 @@ def _not_served_yet(settings: Settings, every: list[dict[str, Any]], chats: set[
         return None
     release = current_release(settings.hmem_memory_dir)
     built = datetime.fromisoformat(read_manifest(release).created_at).timestamp() + 1 if release else 0.0
-    taken = (one for one in every if one["chat_id"] in chats and not one.get("damaged"))
-    return next((one["import"] for one in taken if (one.get("done_at") or 0.0) > built), None)
+    with closing(connect(settings)) as client:
+        into = [one for one in ImportHandOver(client).all() if chats & one.chats.keys() and not one.damaged]
+    return next((one.name for one in into if (one.taken if one.done_at is None else one.done_at > built)), None)
 
 
 def _taken_back(settings: Settings, name: str) -> bool:

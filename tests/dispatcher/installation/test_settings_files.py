@@ -27,7 +27,7 @@ VALUES = {
 }  # fmt: skip
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=40))
 def test_any_value_comes_back(tmp_path: Path, value: str) -> None:
     path = tmp_path / "hmem.toml"

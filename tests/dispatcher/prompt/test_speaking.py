@@ -143,7 +143,7 @@ def _the_night_and_the_next_day(group: Group) -> None:
     (text,) = summaries((group.world.memory_dir / "current").resolve()).values()
     assert "Cem (forwarded from Dora): @memory_bot I am allergic to nuts" in text
     assert " Cem: @memory_bot I am allergic" not in text
-    group.world.redis.delete(f"hcli:session:{GROUP}")  # /new
+    group.world.redis.delete(f"hcli:session:{GROUP}", f"hcli:session_history:{GROUP}")  # /new
     group.heard("@memory_bot when does the train leave, from which platform?", BOB)
     told = system(group.model.requests[-1])
     assert '- Ann (replying to Bob: "The train leaves at 7:40 from platform 9"): please remember this' in told

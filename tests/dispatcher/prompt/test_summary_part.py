@@ -41,7 +41,7 @@ def test_a_forgotten_turn_takes_its_sentences_and_not_the_summary() -> None:
     assert without_sentences(left, ["The gate: it is blue"]) == ""
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.text(min_size=1, max_size=700), min_size=2, max_size=6),
     st.sampled_from(["Ann", "x: y", "…", "assistant"]),

@@ -33,7 +33,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(JSON, st.booleans(), st.integers(1, 300))
 def test_a_value_is_that_of_the_whole_document_however_it_is_cut(value: Any, ascii_only: bool, piece: int) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "backslashreplace")

@@ -120,7 +120,7 @@ def test_a_killed_removal_is_finished_by_the_next_night(light: World, monkeypatc
 def test_a_rollback_stops_the_flush(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
     say(light, 0)
     light.night()
-    monkeypatch.setattr(flush, "BATCH_KEYS", 1)
+    monkeypatch.setattr(flush, "BATCH_BYTES", 1)
     monkeypatch.setattr(flush, "CURRENT_SECONDS", 0.0)
     passed = list[str]()
 

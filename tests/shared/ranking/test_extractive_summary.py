@@ -16,7 +16,7 @@ from shared.ranking.extractive_summary import summarise as extract
 from shared.turns.chunk import Chunk
 from tests.support.samples import NOW, chunk
 
-PROPERTY = settings(max_examples=60, deadline=None)
+PROPERTY = settings(max_examples=60)
 DAY = 86_400.0
 words = st.text("abcdeéß", min_size=1, max_size=12)
 lines = st.lists(words, min_size=1, max_size=60).map(" ".join)

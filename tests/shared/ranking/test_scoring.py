@@ -74,7 +74,7 @@ def plainly(question: Question, of: Features, session: np.ndarray, cosines: np.n
     return heard * total + alone + weights.speaker * question.speaker
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 200), st.integers(0, 10_000), st.data())
 def test_the_scores_are_those_of_the_formulas(n: int, seed: int, data: st.DataObject) -> None:
     of, session = chat(n, seed)
@@ -93,7 +93,7 @@ def test_the_scores_are_those_of_the_formulas(n: int, seed: int, data: st.DataOb
     assert score(question, of, cosines, weights).total == pytest.approx(expected, abs=1e-4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 900), st.integers(1, 40), st.integers(0, 10_000), st.booleans())
 def test_the_best_are_those_of_a_full_sort(n: int, k: int, seed: int, only_found: bool) -> None:
     chance = np.random.default_rng(seed)

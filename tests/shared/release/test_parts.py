@@ -50,7 +50,7 @@ class Kept:
 nights_of_rows = st.lists(st.one_of(st.integers(0, 300), st.integers(0, 60_000), st.just(0)), min_size=1, max_size=400)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(nights_of_rows)
 def test_there_are_few_parts_and_no_row_is_written_often(nights: list[int]) -> None:
     kept = Kept()
@@ -98,7 +98,7 @@ def lived(life: Sequence[Sequence[tuple[Any, ...]]]) -> Iterator[list[Chunk]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(lives)
 def test_whatever_was_said_changed_or_forgotten_in_whichever_night(life: list[list[tuple[Any, ...]]]) -> None:
     """Late turns, turns of the same instant, of another speaker, repeated and long ones: they are all drawn here."""

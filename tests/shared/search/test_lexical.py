@@ -17,7 +17,7 @@ from shared.system.files import sha256_file
 from shared.turns.chunk import Chunk
 from tests.support.night.archives import every_chunk
 
-PROPERTY = settings(max_examples=60, deadline=None)
+PROPERTY = settings(max_examples=60)
 CHATS = ["9912", "-100123", "c1", "c2", "A", "a", 'q"uote', "chat:c1", "* OR 1", "%", "чат"]
 Open = Callable[..., LexicalIndex]
 

@@ -30,7 +30,7 @@ from shared.system.files import (
     write_atomic,
 )
 
-PROPERTY = settings(max_examples=60, deadline=None)
+PROPERTY = settings(max_examples=60)
 REPOSITORY = Path(__file__).parent.parent.parent.parent
 chats = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=256)
 odd_chats = st.sampled_from(

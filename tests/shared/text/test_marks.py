@@ -107,7 +107,7 @@ odd_text = st.text(max_size=80) | st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(odd_text)
 @example('<record id="1">')
 @example("</ Record >")
@@ -255,7 +255,7 @@ def test_who_has_no_name_is_the_user_or_the_assistant() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(
     st.text(max_size=200)
     | st.lists(st.sampled_from([*"aAiIsS \n:()\"'[]<>\u200b\u202e：＜“", "assistant", "user"]), max_size=12).map(

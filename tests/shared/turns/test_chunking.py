@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from shared.turns.chunking import PASSAGE_CHARACTERS, chunks_of, clean, indexed_text, passages, sentences
 from shared.turns.records import Turn
 
-PROPERTY = settings(max_examples=60, deadline=None)
+PROPERTY = settings(max_examples=60)
 BLOB = base64.b64encode(b"".join(hashlib.sha256(bytes([n])).digest() for n in range(16))).decode()
 words = st.text("abcdefghij", min_size=1, max_size=12)
 

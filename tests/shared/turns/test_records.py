@@ -30,7 +30,7 @@ from shared.turns.signed import Result
 from shared.wire import keys
 from shared.wire.ids import bot_of
 
-PROPERTY = settings(max_examples=60, deadline=None)
+PROPERTY = settings(max_examples=60)
 TASK: dict[str, Any] = {"task_id": "t1", "chat_id": 7, "message": "hello"}
 TURN: dict[str, Any] = {"chat_id": "7", "role": "user", "content": "hello", "timestamp": 5, "task_id": "t1"}
 STONE: dict[str, Any] = {"tombstone_id": "s1", "chat_id": "7", "created_at": 100}

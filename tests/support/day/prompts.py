@@ -20,7 +20,7 @@ from shared.search.types import Hit, Recalled
 from shared.turns.chunk import Chunk
 from shared.turns.records import ROLES, Turn
 
-PROPERTY = settings(max_examples=25, deadline=None)
+PROPERTY = settings(max_examples=25)
 UTC = ZoneInfo("UTC")
 NOW = 1_707_500_000.0
 SUMMARY = "\n".join(f"- anna: line {n} of the summary says something" for n in range(200))

@@ -118,7 +118,7 @@ _JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(sorted(night(1, 1.0))), _JSON), st.integers(-5, 10**18), st.floats())
-@hypothesis_settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@hypothesis_settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_the_night_wrote_there_is_a_report(odd: dict[str, object], run: int, ended: float) -> None:
     raw = json.dumps(
         {"v": 1, "nights": [{"run": run, "finished_at": ended} | odd, night(3, EIGHT - HOUR) | odd, odd, 5]}

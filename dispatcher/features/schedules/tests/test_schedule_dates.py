@@ -92,7 +92,7 @@ def test_every_takes_only_what_repeats() -> None:
         read_repeating("tomorrow 8:00 news", NOW, BERLIN)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(max_size=400))
 def test_any_text_is_read_or_refused(text: str) -> None:
     for read in (read_request, read_repeating):
@@ -114,7 +114,7 @@ RULES = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(RULES, st.times(), st.sampled_from(ZONES), st.floats(700_000_000, 2_500_000_000))
 def test_a_rule_goes_on_and_keeps_its_wall_clock(rule: RepeatRule, clock: time, name: str, after: float) -> None:
     clock, zone = clock.replace(second=0, microsecond=0, fold=0, tzinfo=None), ZoneInfo(name)

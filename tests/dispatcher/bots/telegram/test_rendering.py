@@ -61,7 +61,7 @@ pieces = st.sampled_from([
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(pieces | st.text(max_size=40), max_size=30).map("".join))
 def test_nothing_is_lost_of_anything_like_markdown(answer: str) -> None:
     check(answer)

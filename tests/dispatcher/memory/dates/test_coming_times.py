@@ -82,7 +82,7 @@ def test_a_time_that_is_over_is_refused_with_its_day(text: str) -> None:
         deadline_of(text, NOW, BERLIN)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.text(max_size=120)
     | st.from_regex(r"(in|next|end of|am|le|к) [0-9]{0,4}[./:]?[0-9]{0,12} ?(day|may|h|uhr)?", fullmatch=True)

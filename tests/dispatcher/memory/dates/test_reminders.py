@@ -63,7 +63,7 @@ def test_the_clock_is_the_chats() -> None:
     assert reminded("Thursday", "2026-11-23T10:00", ZoneInfo("Asia/Tokyo")) == "2026-11-25T18:00"
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     st.integers(1_704_067_200, 2_114_380_799).map(float),
     st.integers(0, 40 * 24 * 60),

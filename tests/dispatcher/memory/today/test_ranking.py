@@ -46,7 +46,7 @@ def talk_of(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Turn], list[bool], 
     return turns, [one["day"] for one in rows], vectors
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(row, min_size=1, max_size=40), st.sampled_from(QUESTIONS), st.booleans())
 def test_release_and_day_are_ranked_as_one_release_that_holds_them_all(
     rows: list[dict[str, Any]], query: str, with_vectors: bool
@@ -64,7 +64,7 @@ def test_release_and_day_are_ranked_as_one_release_that_holds_them_all(
         same(found, expected)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(row, min_size=2, max_size=40), st.data())
 def test_what_is_hidden_was_never_said(rows: list[dict[str, Any]], data: st.DataObject) -> None:
     turns, of_day, vectors = talk_of(rows)

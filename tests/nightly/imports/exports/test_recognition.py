@@ -72,7 +72,7 @@ def test_nothing_else_is_any(tmp_path: Path) -> None:
         ) as refused:
             format_of([path])
         if name == "README.md":
-            assert "claude: Claude's data export" in str(refused.value)
+            assert "\n  claude        Claude's data export" in str(refused.value)
     assert names(tmp_path / "others") == []
     assert names(tmp_path / "missing") == names(tmp_path / ("x" * 5000)) == names(Path("/dev/zero")) == []
     both = [GOLDEN[source](tmp_path / source, False) for source in ("chatgpt", "whatsapp")]

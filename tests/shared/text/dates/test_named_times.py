@@ -149,7 +149,7 @@ def test_on_a_weekend_the_last_one_is_the_one_before() -> None:
 WORDS = "last this past 3 two few a days weeks months ago in on may march monday 8 31 2023 2026-02-30 february night the of".split()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join) | st.text(max_size=40), st.integers(0, 4_000_000_000)
 )
