@@ -72,8 +72,8 @@ def given_chat(settings: Settings, value: str, *, new: bool = False, rare: bool 
     return found
 
 
-def new_chat(settings: Settings, chat: str) -> str:
-    """The sentence that a chat is new, with the chats that there are; "" if it is not, if there are no others, or while that cannot be read."""
+def new_chat(settings: Settings, chat: str) -> list[str]:
+    """A sentence if a chat is new, as a mistyped number is; none if there are no others, or while that cannot be read."""
     from redis import RedisError
 
     from dispatcher.memory.day.chats import all_chats, is_known, those_known
@@ -81,27 +81,18 @@ def new_chat(settings: Settings, chat: str) -> str:
     from dispatcher.queue.admission import chats_let_in
     from shared.wire import keys
 
-    if chat in {*settings.allowed, TERMINAL}:
-        return ""
     try:
         with closing(connect(settings)) as client:
-            if client.exists(keys.history(chat), keys.unconsolidated(chat)):
-                return ""
+            begun = bool(client.exists(keys.history(chat), keys.unconsolidated(chat)))
             answered = settings.allowed | chats_let_in(client, settings)
         with open_memory(settings) as memory:
             others = bool(all_chats(memory)[0])
-            if chat in answered or not (others or answered) or is_known(memory, chat):
-                return ""
+            if begun or chat in answered | {TERMINAL} or not (others or answered) or is_known(memory, chat):
+                return []
             names = those_known(memory) if others else f"The bot answers {', '.join(sorted(answered))}."
     except (RedisError, HmemError, OSError):
-        return ""
-    return f"Chat {chat} is new: nothing is stored of it, and no bot answers it. {names}"
-
-
-def say_if_new(settings: Settings, chat: str) -> None:
-    """A mistyped number is a chat of its own."""
-    if is_new := new_chat(settings, chat):
-        say_notes([is_new])
+        return []
+    return [f"Chat {chat} is new: nothing is stored of it, and no bot answers it. {names}"]
 
 
 def only_chat_for(settings: Settings, given: str) -> tuple[str, str]:

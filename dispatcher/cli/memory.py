@@ -14,7 +14,7 @@ import orjson
 import typer
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from dispatcher.cli.arguments import Chat, Json, Yes, confirm, connect, new_chat, say_if_new, start_for
+from dispatcher.cli.arguments import Chat, Json, Yes, confirm, connect, new_chat, say_notes, start_for
 from dispatcher.cli.hooks import memory_commands
 from dispatcher.memory.day.requests import owner_task
 from dispatcher.memory.store.whose import without_speaker
@@ -88,7 +88,7 @@ def add(
         from dispatcher.memory.dates.user_dates import goal_deadline
 
         more["deadline"] = goal_deadline(kind.value, deadline, now, settings.timezone)
-    if not yes and (is_new := new_chat(settings, chat_id)):
+    for is_new in new_chat(settings, chat_id) if not yes else ():
         confirm(f"{is_new} Store it for this new chat?", yes=False)
     with opened_day(settings, vectors=True) as day:
         known = day.memories.count(chat_id)
@@ -151,7 +151,7 @@ def import_(
     """
     settings, chat_id = start_for(chat, new=True)
     found, refused = _facts(file, settings)
-    say_if_new(settings, chat_id)
+    say_notes(new_chat(settings, chat_id))
     new = 0
     with opened_day(settings, vectors=True) as day:
         facts = _not_forgotten(day, chat_id, found)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.cli.arguments import TERMINAL, Chat, Json, say_if_new, start_for
+from dispatcher.cli.arguments import TERMINAL, Chat, Json, new_chat, say_notes, start_for
 from shared.errors import AnswerFailed, InvalidInput
 from shared.system.command import ChatCommand, application, print_json
 from shared.wire.values import visible
@@ -29,7 +29,7 @@ def talk(
     from dispatcher.bots.console.talk import ConsoleBot
 
     settings, chat_id = start_for(chat, new=True)
-    say_if_new(settings, chat_id)
+    say_notes(new_chat(settings, chat_id))
     typed = say is None and sys.stdin.isatty()
     conversation = ConsoleBot(settings, chat_id, look=sys.stdout.isatty() and sys.stdin.isatty() and not json)
     while typed:

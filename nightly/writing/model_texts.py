@@ -73,10 +73,8 @@ class ModelTexts:
         self._usable = 0  # answers of tonight
         self._said: dict[str, str] = {}  # tonight's answers → the chat
         self._failures_in_a_row = self.asked = self.reused = 0
-        self._answered, self._without = (
-            False,
-            set[str](),
-        )  # whether any answer of tonight could be used; the chats of the others
+        self._answered = False  # whether any answer of tonight could be used
+        self._without = set[str]()  # the chats of the other answers
         self.failed: dict[str, str] = {}
         self.refused: dict[str, str] = {}
         self.unusable = set[str]()

@@ -62,8 +62,7 @@ class Window:
 def windows_of(chunks: Iterable[Chunk]) -> Iterator[Window]:
     """The windows of these chunks, which are in the order of chat and time."""
     window: Window | None = None
-    for _, passages in groupby(chunks, key=lambda chunk: chunk.turn_ids):
-        turn = list(passages)
+    for turn in (list(passages) for _, passages in groupby(chunks, key=lambda chunk: chunk.turn_ids)):
         if window is None or not window.has_room_for(turn):
             if window:
                 yield window

@@ -52,12 +52,8 @@ def write_chat(connection: sqlite3.Connection, chat_no: int, entries: Sequence[A
     def rows() -> Iterator[tuple[Any, ...]]:
         for term, (ordinals, counts) in tokeniser.postings([entry[6] for entry in entries]):
             tokens[ordinals] += counts  # a place stands once among those of a term
-            yield (
-                chat_no,
-                term,
-                ordinals.astype("<i4", copy=False).tobytes(),
-                counts.astype("<u2", copy=False).tobytes(),
-            )
+            places, often = ordinals.astype("<i4", copy=False), counts.astype("<u2", copy=False)
+            yield chat_no, term, places.tobytes(), often.tobytes()
 
     connection.executemany("INSERT INTO postings (chat_no, term, ordinals, counts) VALUES (?,?,?,?)", rows())
     speakers: dict[Speaker, int] = {}

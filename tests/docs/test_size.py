@@ -16,9 +16,9 @@ BUDGETS = {
     "dispatcher": 0,
     "dispatcher/answering": 1780,
     "dispatcher/bots": 2585,
-    "dispatcher/chat_data": 2220,
+    "dispatcher/chat_data": 2215,
     "dispatcher/claude": 960,
-    "dispatcher/cli": 1670,
+    "dispatcher/cli": 1665,
     "dispatcher/features": 7995,
     "dispatcher/health": 1320,
     "dispatcher/installation": 1625,
@@ -34,7 +34,7 @@ BUDGETS = {
     "nightly/index": 815,
     "nightly/night": 755,
     "nightly/steps": 1000,
-    "nightly/writing": 470,
+    "nightly/writing": 465,
     "scripts": 2450,
     "shared": 180,
     "shared/config": 995,
@@ -42,7 +42,7 @@ BUDGETS = {
     "shared/embedding": 1000,
     "shared/ranking": 755,
     "shared/release": 695,
-    "shared/search": 1495,
+    "shared/search": 1490,
     "shared/system": 1255,
     "shared/text": 810,
     "shared/turns": 1190,
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_110
+    assert product <= 48_090
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

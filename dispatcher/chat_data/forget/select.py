@@ -146,8 +146,7 @@ class Selector:
 
     def _known(self, asked: ForgetRequest) -> Iterator[Known]:
         if asked.kind == "import":  # the archive says what it brought, or the release
-            brought = _archived if archive_is_here(self._settings) else _brought
-            yield from brought(self._settings, asked)
+            yield from (_archived if archive_is_here(self._settings) else _brought)(self._settings, asked)
             return
         for key, raw in self._redis.turns():
             with suppress(RecordRefused):
