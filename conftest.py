@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 pytest_plugins = ("tests.support.selection",)
 
-hypothesis.settings.register_profile("hmem")  # a busy machine is no failure
+hypothesis.settings.register_profile("hmem", deadline=None)  # a busy machine is no failure
 hypothesis.settings.load_profile("hmem")
 #: Children of this process take our stand-in modules from here; commands in `World` have an environment of their own.
 os.environ["PYTHONPATH"] = str(REPOSITORY)
