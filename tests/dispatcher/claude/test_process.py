@@ -63,12 +63,12 @@ def ran(folder: Path, body: str, message: bytes = b"", seconds: float = 20.0, mo
 
 
 async def settled(call: Coroutine[Any, Any, Value]) -> Value:
-    """Its value, when the loop has closed all that it opened: one that ends first, as no dispatcher's does, could not see a child's end any more."""
-    before = _descriptors()
+    """Its value, when the loop has closed all that it opened, and seen every child's end: as no dispatcher's does, it would end before."""
+    descriptors, children = _descriptors(), _children()
     try:
         return await call
     finally:
-        while _descriptors() > before:
+        while _descriptors() > descriptors or not _children() <= children:
             await asyncio.sleep(0.02)
 
 
