@@ -112,7 +112,7 @@ class Worker:
         consolidator = Consolidator(self._parts.core.day, client, self._queue.worker)
         scheduler = scheduled(consolidator, self._settings.consolidation_interval)
         scheduler.start()
-        self._answered = partial(hasten, scheduler)
+        self._answered = partial(hasten, scheduler, consolidator)
         try:
             yield
         finally:

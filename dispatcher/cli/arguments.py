@@ -81,13 +81,15 @@ def new_chat(settings: Settings, chat: str) -> list[str]:
     from dispatcher.queue.admission import chats_let_in
     from shared.wire import keys
 
+    if chat in {*settings.allowed, TERMINAL}:  # nothing is opened for that
+        return []
     try:
         with closing(connect(settings)) as client:
-            begun = bool(client.exists(keys.history(chat), keys.unconsolidated(chat)))
+            begun = client.exists(keys.history(chat), keys.unconsolidated(chat))
             answered = settings.allowed | chats_let_in(client, settings)
         with open_memory(settings) as memory:
             others = bool(all_chats(memory)[0])
-            if begun or chat in answered | {TERMINAL} or not (others or answered) or is_known(memory, chat):
+            if begun or chat in answered or not (others or answered) or is_known(memory, chat):
                 return []
             names = those_known(memory) if others else f"The bot answers {', '.join(sorted(answered))}."
     except (RedisError, HmemError, OSError):

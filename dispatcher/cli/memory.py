@@ -88,8 +88,8 @@ def add(
         from dispatcher.memory.dates.user_dates import goal_deadline
 
         more["deadline"] = goal_deadline(kind.value, deadline, now, settings.timezone)
-    for is_new in new_chat(settings, chat_id) if not yes else ():
-        confirm(f"{is_new} Store it for this new chat?", yes=False)
+    if not yes and (notes := new_chat(settings, chat_id)):
+        confirm(f"{notes[0]} Store it for this new chat?", yes=False)
     with opened_day(settings, vectors=True) as day:
         known = day.memories.count(chat_id)
         outcome = day.acting.add(owner_task(chat_id), text.strip(), now, kind=kind.value, **more)

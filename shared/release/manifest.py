@@ -13,7 +13,7 @@
 
 A release is a function of (archive, tombstones, model, parameters): the manifest names all of these, so that two releases can be
 compared without opening them. Files that two releases share are one file on the disk (shared/delivery/takeover.py).
-`created_at` is for people; nothing is ordered by it. A manifest of another format is refused, and so is
+`created_at` is for people; no release is ordered by it. A manifest of another format is refused, and so is
 a modified one: like PostgreSQL's backup manifest it contains its own checksum.
 """
 

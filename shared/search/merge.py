@@ -26,16 +26,16 @@ Holding = Callable[[str, Iterable[str]], Collection[str]]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Merged(Items):
-    """The ranked items. Rows are the release's (0, 1, …), then the day's."""
+    """The ranked items. Rows are the release's (0, 1, …), then the day's; `order` and `places` are None if there is only the release."""
 
     release: ChatItems | None
     day: DayItems | None
-    order: Integers  # (n,): the row of each item
-    places: Integers  # (rows,): the item of each row, -1 for none
+    order: Integers | None = None  # (n,): the row of each item
+    places: Integers | None = None  # (rows,): the item of each row, -1 for none
 
     def rows(self, items: Integers) -> list[int]:
         """The rows of these items."""
-        rows: list[int] = self.order[items].tolist()
+        rows: list[int] = (items if self.order is None else self.order[items]).tolist()
         return rows
 
     def of_day(self, row: int) -> Chunk:
@@ -51,11 +51,11 @@ class Merged(Items):
     @property
     def has_day(self) -> bool:
         """Whether anything of the day is ranked."""
-        return bool((self.places[self.first_of_day :] >= 0).any())
+        return self.places is not None and bool((self.places[self.first_of_day :] >= 0).any())
 
     def day_questions(self, exchanges: Collection[str]) -> dict[str, str]:
         """The day's questions, by exchange (of a long one its first passage), without ones that are hidden or in the release."""
-        if self.day is None:
+        if self.day is None or self.places is None:
             return {}
         found: dict[str, str] = {}
         for turn, item in zip(self.day.turns, self.places[self.first_of_day :], strict=True):
@@ -66,6 +66,8 @@ class Merged(Items):
 
     def postings(self, of_release: Mapping[str, Posting], of_day: Mapping[str, Posting]) -> dict[str, Posting]:
         """The occurrences of terms among the items, for terms that have any, in the order of the terms."""
+        if self.places is None:
+            return dict(of_release)
         found: dict[str, Posting] = {}
         for term in sorted(of_release.keys() | of_day.keys()):
             parts = [self._moved(posting, 0) for posting in (of_release.get(term),) if posting]
@@ -83,18 +85,24 @@ class Merged(Items):
         return after if until is None else after & (self.starts < until)
 
     def _moved(self, posting: Posting, first: int) -> Posting:
+        if self.places is None:
+            return posting
         ordinals = self.places[posting[0] + first]
         there = ordinals >= 0
         return (ordinals, posting[1]) if there.all() else (ordinals[there], posting[1][there])
 
     def of_release(self, values: Array) -> Array:
         """Values of the release's rows for the items; 0 for those of the day."""
+        if self.order is None:
+            return values
         return np.concatenate([values, np.zeros(len(self.day or ()), np.float32)]).astype(np.float32)[self.order]
 
     def cosines(self, of_release: Array | None, of_day: Array | None) -> Array | None:
         """Similarities of the items; NaN for a side that was not compared, None if neither was."""
         if of_release is None and of_day is None:
             return None
+        if self.order is None:
+            return of_release
         one = np.full(self.first_of_day, np.nan, np.float32) if of_release is None else of_release
         two = np.full(len(self.day or ()), np.nan, np.float32) if of_day is None else of_day
         return np.concatenate([one, two]).astype(np.float32, copy=False)[self.order]
@@ -106,8 +114,7 @@ def merge(
     """Merge one chat's items; at least one side exists. A turn in both is taken from the release."""
     if release and not day and not _hides(release, hidden):
         same = {name: getattr(release, name) for name in ("chat_id", "speakers", "starts", "said_by", "features")}
-        rows = np.arange(len(release), dtype=np.int32)
-        return Merged(**same, release=release, day=None, order=rows, places=rows)
+        return Merged(**same, release=release, day=None)
     order = _order(release, _rows_of_day(chat_id, day, hidden, release, holding), day, hidden)
     first = len(release) if release else 0
     places = np.full(first + len(day or ()), -1, np.int32)

@@ -18,12 +18,12 @@ BUDGETS = {
     "dispatcher/bots": 2585,
     "dispatcher/chat_data": 2215,
     "dispatcher/claude": 960,
-    "dispatcher/cli": 1665,
-    "dispatcher/features": 7995,
+    "dispatcher/cli": 1666,
+    "dispatcher/features": 7990,
     "dispatcher/health": 1320,
     "dispatcher/installation": 1625,
     "dispatcher/memory": 4285,
-    "dispatcher/prompt": 865,
+    "dispatcher/prompt": 861,
     "dispatcher/queue": 1145,
     "dispatcher/releases": 430,
     "nightly": 355,
@@ -42,7 +42,7 @@ BUDGETS = {
     "shared/embedding": 1000,
     "shared/ranking": 755,
     "shared/release": 695,
-    "shared/search": 1490,
+    "shared/search": 1495,
     "shared/system": 1255,
     "shared/text": 810,
     "shared/turns": 1190,
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_090
+    assert product <= 48_087
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

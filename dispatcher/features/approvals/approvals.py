@@ -144,11 +144,8 @@ class _Asking:
 
     def __init__(self, approvals: Approvals, task: Task, tool: str, given: dict[str, Any], shown: str) -> None:
         self._approvals, self._redis, self._secret, self._given = approvals, approvals.redis, approvals.secret, given
-        self._id, name, ends = (
-            secrets.token_hex(10),
-            cut(well_formed(tool), TOOL_CHARACTERS),
-            time.time() + WAIT_SECONDS,
-        )
+        self._id, name = secrets.token_hex(10), cut(well_formed(tool), TOOL_CHARACTERS)
+        ends = time.time() + WAIT_SECONDS
         self._question = ToolQuestion(task.chat_id, task.user_id or "", task.task_id, name, shown, ends)
         self._key = keys.decision(self._id)
 

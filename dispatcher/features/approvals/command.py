@@ -30,10 +30,8 @@ def approvals(
     with closing(connect(settings)) as client:
         records = _records(client)
     if chat is not None:
-        known = any(
-            one["chat_id"] == chat for one in records
-        )  # a first message's turns are in the store only some time later
-        chat_id = chat if known else given_chat(settings, chat)
+        # While a first message is answered, its chat is known by its approvals only.
+        chat_id = chat if any(one["chat_id"] == chat for one in records) else given_chat(settings, chat)
         records = [one for one in records if one["chat_id"] == chat_id]
     if json:
         print_json(records)

@@ -47,7 +47,7 @@ log = structlog.get_logger()
 
 #: Chats, vectors and entries of tags in one round. The rest waits for the next round.
 CHATS_PER_ROUND, VECTORS_PER_ROUND, TAGS_PER_ROUND = 200, 256, 500
-#: Seconds after an answer within which the next round begins, so that a person finds what was just said.
+#: Seconds after the last answer at which a round begins, so that a person finds what was just said.
 SOON_SECONDS = 3.0
 #: Seconds of a round for vectors, with the wait for a time when nobody asks; what is left then waits for the next round.
 EMBED_SECONDS = 10.0
@@ -187,24 +187,23 @@ class Consolidator:
 
 
 def scheduled(consolidator: Consolidator, seconds: float) -> AsyncIOScheduler:
-    """A scheduler, not started, that runs a round every `seconds` in a thread; rounds never overlap, but one may wait for another to end."""
+    """A scheduler, not started, that runs a round every `seconds`. Rounds never overlap, but one may wait for another to end."""
     from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-    async def once() -> None:
-        with suppress(asyncio.CancelledError):  # the scheduler cancels; the round itself ends between two steps
-            await asyncio.to_thread(consolidator.round)
-
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
-    scheduler = AsyncIOScheduler(timezone=UTC)
+    scheduler = AsyncIOScheduler(timezone=UTC, job_defaults={"max_instances": 2, "misfire_grace_time": None})
     scheduler.add_job(
-        once, "interval", seconds=seconds, max_instances=2, coalesce=True, next_run_time=datetime.now(UTC)
+        _round, "interval", [consolidator], seconds=seconds, coalesce=True, next_run_time=datetime.now(UTC)
     )
     return scheduler
 
 
-def hasten(scheduler: AsyncIOScheduler) -> None:
-    """Begin the next round within SOON_SECONDS; many answers in a row bring no more than one."""
+def hasten(scheduler: AsyncIOScheduler, consolidator: Consolidator) -> None:
+    """A round of its own SOON_SECONDS after the last answer, so that many answers in a row are not disturbed by any."""
     soon = datetime.now(UTC) + timedelta(seconds=SOON_SECONDS)
-    for job in scheduler.get_jobs():
-        if job.next_run_time > soon:
-            job.modify(next_run_time=soon)
+    scheduler.add_job(_round, "date", [consolidator], run_date=soon, id="after an answer", replace_existing=True)
+
+
+async def _round(consolidator: Consolidator) -> None:
+    with suppress(asyncio.CancelledError):  # the scheduler cancels; the round itself ends between two steps
+        await asyncio.to_thread(consolidator.round)

@@ -132,7 +132,7 @@ def save(asked: Asked) -> Response:
     with locked_dir(file.parent):  # two at once would lose one
         given = sources.given_values(setting_names(), file)
         if asked.value("was") != (now := _shown(given.get(name.lower()))):
-            become = f"{now or 'empty'}" if name.lower() in given else "the default"
+            become = (now or "empty") if name.lower() in given else "the default"
             changed = f"{name} has become {become} since this page was loaded: in another browser, or in {file}."
             return page(asked, f"Nothing was changed. {changed} Look at both, then save again.", (name, value))
         if wrong := problems_of(given | {name.lower(): value}):
