@@ -98,6 +98,8 @@ class Worker:
             await asyncio.gather(*helpers, *self._background, return_exceptions=True)
             with contextlib.suppress(redis.RedisError):
                 log.info("dispatcher stopped", requeued=await self._queue.leave())
+            # Threads that features have begun end first: one whose connection is closed while it reads would wait for its time limit.
+            await asyncio.get_running_loop().shutdown_default_executor()
             self._parts.close()
 
     @contextlib.asynccontextmanager

@@ -37,7 +37,6 @@ from shared.text.translations import later, tr
 from shared.turns.records import Task
 from shared.turns.signed import choice
 from shared.wire import keys
-from shared.wire.client import BACKGROUND, open_redis
 
 log = structlog.get_logger()
 
@@ -99,19 +98,18 @@ class DigestPart:
     async def background(self) -> None:
         """The looks, for ever."""
         await asyncio.sleep(FIRST_SECONDS)
-        with contextlib.closing(open_redis(self._settings.redis_url, BACKGROUND)) as client:
-            looks = [self._again("owner", self.tell_owner, client)]
-            looks += [self._again("chats", self.tell_chats, client)] if self._core.day.wanted else []
-            await asyncio.gather(*looks)
+        looks = [self._again("owner", self.tell_owner)]
+        looks += [self._again("chats", self.tell_chats)] if self._core.day.wanted else []
+        await asyncio.gather(*looks)
 
     @hook
     def dispatcher_stopping(self) -> None:
         """No further digest is begun."""
         self._stopping = True
 
-    async def _again(self, name: str, look: Callable[[Redis, float], None], client: Redis) -> None:
+    async def _again(self, name: str, look: Callable[[Redis, float], None]) -> None:
         while True:
-            await asyncio.to_thread(self._try, name, partial(look, client, time.time()))
+            await asyncio.to_thread(self._try, name, partial(look, self._core.background, time.time()))
             await asyncio.sleep(LOOK_SECONDS)
 
     def tell_owner(self, client: Redis, now: float) -> None:

@@ -20,6 +20,7 @@ from dispatcher.memory.day.memory import DayMemory
 from shared.config.settings import Settings
 from shared.system import formats
 from shared.system.files import make_dir
+from shared.wire.client import BACKGROUND, open_redis
 
 BERLIN = ZoneInfo("Europe/Berlin")
 OWNER = "9912"
@@ -55,7 +56,10 @@ def host_at(
 
 def part_of(settings: Settings, day: DayMemory) -> DigestPart:
     """This feature's part of a dispatcher, without the rest of one."""
-    core: Any = SimpleNamespace(settings=settings, day=day, served=SimpleNamespace(reading=nullcontext))
+    client = open_redis(settings.redis_url, BACKGROUND)
+    core: Any = SimpleNamespace(
+        settings=settings, day=day, served=SimpleNamespace(reading=nullcontext), background=client
+    )
     return DigestPart(core)
 
 

@@ -75,6 +75,26 @@ def test_two_dispatchers_tell_the_owner_once_and_answer(redis_url: str, tmp_path
             assert "very-secret" not in log.read_text(), log
 
 
+def test_a_dispatcher_that_stops_lets_a_look_end_first(light: World) -> None:
+    """Its connection was once closed while it read: the process stayed for the 30 seconds of its time limit, and logged a traceback."""
+    code = (
+        "from dispatcher.cli import main as cli\nfrom dispatcher.features.digest import part\npart.FIRST_SECONDS = 0\n"
+        "def slow(self, client, now): client.set('begun', 1); client.blpop('never', 2); client.set('ended', 1)\n"
+        "part.DigestPart.tell_owner = slow\ncli.main()"
+    )
+    log = light.root / "slow-look.log"
+    with (
+        log.open("wb") as stream,
+        subprocess.Popen(
+            [sys.executable, "-c", code, "run"], env=light.variables(), stdout=stream, stderr=stream
+        ) as running,
+    ):
+        wait_for(lambda: light.redis.get("begun"), "the look to begin")
+        running.terminate()
+        assert running.wait(600) == 0
+    assert light.redis.get("ended") and "a look at" not in log.read_text(), log.read_text()
+
+
 @pytest.mark.slow
 def test_the_errors_of_claude_are_noted_until_it_answers(light: World) -> None:
     unpaid = '{"is_error": true, "api_error_status": 400, "result": "Third-party apps now draw from your extra usage"}'
