@@ -80,5 +80,5 @@ def _recognise(export: Export) -> str | None:
 
 @hook
 def import_formats() -> Sequence[ImportFormat]:
-    what = "turns as JSON lines (hmem-night export-archive)"
+    what = "a file of turns in JSON lines (hmem-night export-archive)"
     return [ImportFormat("jsonl", what, file_by_file(read), _recognise, "*.jsonl", of_a_chat=True)]
