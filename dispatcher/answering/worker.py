@@ -65,7 +65,7 @@ class Worker:
         self._stop, self._stop_now = asyncio.Event(), asyncio.Event()
         self._freed = asyncio.Event()
         self._answered: Callable[[], None] = lambda: None
-        self._supervisor = Supervisor.from_environment()
+        self._supervisor = Supervisor()
         self._background: list[asyncio.Task[None]] = []
         self._turned = self._redis_failed = time.monotonic()
 

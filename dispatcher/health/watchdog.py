@@ -20,23 +20,16 @@ SEND_SECONDS = 1.0
 
 
 class Supervisor:
-    """The supervisor that started us, if it listens. `watchdog_seconds` is how often it requires a sign of life, None for never."""
+    """The supervisor that started us, if it listens. `watchdog_seconds` is how often it requires a sign of life, 0 for never."""
 
-    def __init__(self, address: str | None = None, watchdog_seconds: float | None = None) -> None:
-        self._address = address
-        self.watchdog_seconds = watchdog_seconds if address else None
-        self._sent: set[str] = set()
-
-    @classmethod
-    def from_environment(cls, environment: MutableMapping[str, str] | None = None) -> Supervisor:
-        variables = os.environ if environment is None else environment
-        address = variables.pop("NOTIFY_SOCKET", "")
-        microseconds = variables.pop("WATCHDOG_USEC", "")
-        process = variables.pop("WATCHDOG_PID", "")
+    def __init__(self, variables: MutableMapping[str, str] = os.environ) -> None:
+        names = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+        address, microseconds, process = (variables.pop(name, "") for name in names)
+        self._address = address if address[:1] in ("/", "@") and len(address) > 1 else None
         ours = process in ("", str(os.getpid()))  # else our parent is the watched process
-        known = address[:1] in ("/", "@") and len(address) > 1
-        seconds = int(microseconds) / 1e6 if ours and microseconds.isdecimal() else 0.0
-        return cls(address if known else None, seconds or None)
+        wanted = self._address and ours and microseconds.isdecimal()
+        self.watchdog_seconds = int(microseconds) / 1e6 if wanted else 0.0
+        self._sent: set[str] = set()
 
     def ready(self) -> None:
         """The start is complete. Sent once."""

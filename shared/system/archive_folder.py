@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import orjson
@@ -93,19 +94,10 @@ def _damaged(path: Path, what: str) -> ArchiveDamaged:
 
 def _seen_by_the_last_night(night_dir: Path) -> set[str]:
     """Names of the segments that the newest night with an archive step has written down; none where that cannot be read as one."""
-    nights = night_dir / "nights"
-    runs = (
-        sorted((int(path.name) for path in nights.iterdir() if path.name.isdigit()), reverse=True)
-        if nights.is_dir()
-        else []
-    )
-    for run in runs:
-        try:
-            return set(orjson.loads((nights / str(run) / "archive" / "result.json").read_bytes())["segments"])
-        except FileNotFoundError:
-            continue
-        except (ValueError, KeyError, TypeError):
-            return set()
+    results = {path.parts[-3]: path for path in night_dir.glob("nights/*/archive/result.json")}
+    newest = max(filter(str.isdigit, results), key=int, default=None)
+    with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+        return set(orjson.loads(results[newest].read_bytes())["segments"]) if newest else set()
     return set()
 
 

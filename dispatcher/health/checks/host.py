@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
+from redis import RedisError
+
 from dispatcher.claude.environment import cli_environment, find_cli
 from dispatcher.claude.sandbox import Walls
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, warning
@@ -30,6 +32,7 @@ FULL_SHARE, FULL_BYTES = 0.05, 1 << 30
 NEARLY_FULL_SHARE = 0.15
 _PROBE_BYTES = 4096
 ROOM = "Free some space, or lower RELEASES_KEPT; releases and the archive are the large parts."
+OPEN_REDIS = "Redis requires no password from this host, so a tool of the Claude CLI with network access can read and write all data of the day"
 #: Directories of chats that are checked.
 LOOKED_AT = 10_000
 
@@ -146,7 +149,8 @@ def our_directories(settings: Settings) -> list[Path]:
 
 def _free_space(setup: Setup, path: Path) -> Finding:
     usage = setup.disk_usage(path)
-    share = usage.free / usage.total if usage.total else 0.0
+    # As df has it: the size has blocks, too, that we may not use.
+    share = usage.free / max(1, usage.used + usage.free)
     left = f"{usage.free / (1 << 30):.1f} GiB ({share:.0%}) are left on the disk of {path}"
     if share < FULL_SHARE and usage.free < FULL_BYTES:
         return problem(Fault.DISK_NEARLY_FULL, f"Only {left}: the next night or answer may fail.", ROOM)
@@ -159,6 +163,10 @@ def check_isolation(setup: Setup) -> Finding:
     """Secrets, and the sandbox of the Claude CLI. Only warnings: it works as well without."""
     settings = setup.settings
     weaker = _walls(settings)
+    with contextlib.suppress(RedisError):  # one that requires a password does not answer without
+        if not urlsplit(settings.redis_url).password and setup.redis.ping():
+            # Landlock hides files and processes, but not network addresses.
+            weaker.append(OPEN_REDIS)
     if exposed := ", ".join(variables_set(secrets_of(settings.every()))):
         weaker.insert(
             0, f"{exposed} is in the environment, which every child process of this shell or service inherits"
@@ -178,9 +186,4 @@ def _walls(settings: Settings) -> list[str]:
     except ClaudeUnavailable:  # another check reports it
         return []
     known = f"Landlock does not keep the Claude CLI from all of our files: {walls.open_because}"
-    found = known if walls.open_because else None
-    # Landlock hides files and processes, but not network addresses.
-    open_redis = "Redis requires no password from this host, so a tool of the Claude CLI with network access can read and write all data of the day"
-    return list(
-        filter(None, [found, walls.found_open(), None if urlsplit(settings.redis_url).password else open_redis])
-    )
+    return list(filter(None, [known if walls.open_because else None, walls.found_open()]))

@@ -14,7 +14,7 @@ from dispatcher.health.nights import STALE_HOURS, nights_of, records_of, since_t
 from dispatcher.health.status import turns_waiting
 from shared.config.ownership import user_name
 from shared.config.values import names_a_host
-from shared.errors import ArchiveDamaged, EmbeddingError, MemoryStale, MirrorFailed, SettingsError
+from shared.errors import EmbeddingError, MemoryStale, MirrorFailed, SettingsError
 from shared.system.archive_folder import cannot_write, look, unwritable
 from shared.system.command import KEY_FILE
 from shared.wire.values import shown
@@ -67,8 +67,6 @@ def check_archive(setup: Setup) -> Finding:
         return ok("There is no archive here: no night has run yet, or the night runs on another host.")
     try:
         return ok(look(night_dir))
-    except ArchiveDamaged as error:
-        return of_error(error)
     except PermissionError:
         return ok(_closed(night_dir))
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from redis.exceptions import RedisError
 
 from dispatcher.health.findings import Fault, Finding, Setup, ok, problem, warning
-from dispatcher.health.nights import STALE_HOURS, read_nights, records_of, since_then
+from dispatcher.health.nights import STALE_HOURS, nights_of, records_of, since_then
 from shared.errors import MemoryStale, ReleaseRefused
 from shared.release.manifest import (
     LEXICAL,
@@ -26,7 +25,6 @@ from shared.release.manifest import (
 from shared.release.parts import part_files
 from shared.release.retention import read_pin
 from shared.text.format import zoned_text
-from shared.wire import keys
 
 
 def check_release(setup: Setup) -> Finding:
@@ -77,14 +75,13 @@ def _same_sizes(release: Path) -> Manifest:
 
 def _after_a_night(setup: Setup, memory: Path) -> Finding | None:
     """Why there is no release yet though a night has ended well; None if none has, or Redis does not say so."""
-    client: Any = setup.redis
     try:
-        last = read_nights([client.get(keys.NIGHT_LAST), None]).good
+        last = nights_of(setup.redis).good
     except RedisError:  # which other checks name
         return None
     if last is None:
         return None
-    if any(one.run == last[0] and one.turns == 0 for one in records_of(client)):
+    if any(one.run == last[0] and one.turns == 0 for one in records_of(setup.redis)):
         return ok(f"There is no release in {memory} yet: at the end of night {last[0]} the archive had no turns.")
     return warning(
         f"There is no release in {memory}, though night {last[0]} has ended well.",

@@ -74,7 +74,7 @@ def systemd(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Systemd]
 
 @pytest.mark.parametrize("systemd", [None, f"@hmem-test-{os.getpid()}"], indirect=True, ids=["path", "abstract"])
 def test_every_message_arrives_as_the_protocol_wants_it(systemd: Systemd) -> None:
-    supervisor = Supervisor.from_environment(dict(systemd.variables))
+    supervisor = Supervisor(dict(systemd.variables))
     assert supervisor.watchdog_seconds == pytest.approx(0.4)
     for _ in range(2):
         supervisor.ready()

@@ -38,13 +38,22 @@ def test_how_full_a_disk_may_be(host: World) -> None:
         (20 << 30, 100 << 30, "ok", 0),
     ]
     for free, total, state, code in cases:
-        fullest = SimpleNamespace(free=free, total=total)
+        fullest = SimpleNamespace(free=free, used=total - free)
 
         def usage(path: Path, fullest: Any = fullest) -> Any:
-            return fullest if path == host.night_dir else SimpleNamespace(free=90, total=100)
+            return fullest if path == host.night_dir else SimpleNamespace(free=90, used=10)
 
         found = looks(host, "disk", disk_usage=usage)
         assert (found.state, found.code) == (state, code)
         if state != "ok":
             assert str(host.night_dir) in found.sentence, "the fullest is named"
             assert "Free some space" in found.fix
+
+
+def test_redis_is_open_only_if_it_answers_without_a_password(host: World) -> None:
+    assert "Redis requires no password" in looks(host, "isolation").sentence
+    host.redis.config_set("requirepass", "secret")
+    try:
+        assert "Redis requires no password" not in looks(host, "isolation").sentence
+    finally:
+        host.redis.config_set("requirepass", "")
