@@ -19,13 +19,13 @@ A specification says what happens when an implementation of it raises:
 
 from __future__ import annotations
 
-import pkgutil
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, ParamSpec, TypeVar
@@ -134,23 +134,21 @@ def features() -> Hooks:
 
 def feature_names(package: str = FEATURES[0]) -> list[str]:
     """The folders of features in a package, sorted; none where the package is not there."""
-    place = find_spec(package)
-    found = pkgutil.iter_modules(place.submodule_search_locations if place else [])
-    return sorted(one.name for one in found if one.ispkg)
+    return [folder.name for folder in _folders(package)]
 
 
 @cache
 def feature_modules(name: str) -> tuple[ModuleType, ...]:
     """The modules of this name of the features that have one."""
-    names = [(package, one) for package in FEATURES for one in feature_names(package)]
-    there = [f"{package}.{one}.{name}" for package, one in names if _has(package, f"{one}/{name}.py")]
-    return tuple(map(import_module, there))
+    # Asked of the files: `find_spec` would import the folder, and that of the Telegram bot imports aiogram.
+    there = [(package, one.name) for package in FEATURES for one in _folders(package) if (one / f"{name}.py").exists()]
+    return tuple(import_module(f"{package}.{feature}.{name}") for package, feature in there)
 
 
-def _has(package: str, path: str) -> bool:
-    """Asked of the files: `find_spec` would import the folder, and that of the Telegram bot imports aiogram."""
+def _folders(package: str) -> list[Path]:
     place = find_spec(package)
-    return any((Path(one) / path).exists() for one in (place and place.submodule_search_locations) or ())
+    found = (Path(one).glob("*/__init__.py") for one in (place and place.submodule_search_locations) or ())
+    return sorted((one.parent for one in chain(*found)), key=lambda folder: folder.name)
 
 
 @contextmanager

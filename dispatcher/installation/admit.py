@@ -8,15 +8,13 @@ import re
 import shlex
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
 import typer
 
-from shared.config.credentials import SECRETS_DIR
-from shared.config.settings import Settings
+from shared.config.credentials import redis_url_of
 from shared.config.sources import settings_file, with_values
 from shared.delivery.joining import DAY, line_of
 from shared.errors import InvalidInput, SettingsError
@@ -44,7 +42,7 @@ def admit(
         raise InvalidInput(
             "That is not the key that hmem-night join prints. Copy its line whole, with the quotation marks."
         )
-    settings, file = start("owner", None, logs=False), settings_file()
+    settings, file = start("owner", None, children=("night",), logs=False), settings_file()
     memory = settings.hmem_memory_dir
     if file is None or not memory.is_dir():
         raise SettingsError(
@@ -58,7 +56,9 @@ def admit(
         )
     if (signing := open_signing(settings)).key is None:
         raise SettingsError(f"There is no usable owner's key: {signing.why_not}. {signing.way_on}".strip())
-    account, url = pwd.getpwuid(memory.stat().st_uid), _redis_url(settings)
+    account = pwd.getpwuid(memory.stat().st_uid)
+    # As a night of this host logs in: with three users, as the user `night` of Redis.
+    url = redis_url_of("night", settings.redis_url) or settings.redis_url
     for_night = _for_night(url)
     variables = f"HMEM_CONFIG={shlex.quote(str(file.absolute()))}"
     if os.geteuid() == 0 and account.pw_uid != 0:
@@ -72,13 +72,6 @@ def admit(
     values |= {"CHAT_TIMEZONE": settings.chat_timezone, "OWNER_PUBLIC_KEY": signing.key.public}
     typer.echo("The key is accepted. Give this line to hmem-night join; it has the password of Redis:", err=True)
     typer.echo(line_of({"account": account.pw_name, "host_keys": sshd, "redis_url": for_night, "settings": values}))
-
-
-def _redis_url(settings: Settings) -> str:
-    """What a night of this host logs in with: with three users, as the user `night` of Redis."""
-    file = SECRETS_DIR / "night.toml"
-    known = tomllib.loads(file.read_text("utf-8")) if os.geteuid() == 0 and file.exists() else {}
-    return str(known.get("REDIS_URL", settings.redis_url))
 
 
 def _for_night(url: str) -> str:

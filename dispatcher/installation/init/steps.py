@@ -9,7 +9,6 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping
 from typing import Any
 
 from dispatcher.installation.init import claude_cli, host, redis_server, telegram_bot
@@ -99,7 +98,7 @@ def _show_plan(installation: InstallationInProgress, redis: str) -> None:
 def _directories(installation: InstallationInProgress) -> str:
     """And the settings so far, so that no answer is lost if a later step fails."""
     outcome = host.create_directories(installation)
-    _write_proven(installation)
+    _write(installation, without="CLAUDE_BIN")
     return outcome
 
 
@@ -115,7 +114,7 @@ def _model(installation: InstallationInProgress) -> str:
 
 def _redis(installation: InstallationInProgress) -> str:
     configured = redis_server.write_redis(installation)
-    _write_proven(installation)
+    _write(installation, without="CLAUDE_BIN")
     installation.values = {**given_settings(installation.layout), **installation.values}
     renewed = installation.own_redis and _start_redis(installation)
     admin = installation.values.get("REDIS_ADMIN_URL") if installation.layout.kind == "three-users" else None
@@ -138,18 +137,14 @@ def _start_redis(installation: InstallationInProgress) -> bool:
     return renewed
 
 
-def _write_proven(installation: InstallationInProgress) -> None:
-    _write(installation, {name: value for name, value in installation.values.items() if name != "CLAUDE_BIN"})
-
-
-def _write(installation: InstallationInProgress, values: Mapping[str, str]) -> bool:
-    changed = write_settings(installation.layout, values, own_redis=installation.own_redis)
-    installation.changed |= changed
-    return changed
+def _write(installation: InstallationInProgress, without: str = "") -> None:
+    """The settings so far, without one that a later step proves."""
+    values = {name: value for name, value in installation.values.items() if name != without}
+    installation.changed |= write_settings(installation.layout, values, own_redis=installation.own_redis)
 
 
 def _settings(installation: InstallationInProgress) -> str:
-    _write(installation, installation.values)
+    _write(installation)
     return f"{'written to' if installation.changed else 'unchanged in'} {installation.layout.settings_file}"
 
 
