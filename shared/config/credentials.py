@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from shared.config.ownership import refuse_changeable
 from shared.errors import SettingsError
@@ -75,29 +75,26 @@ def _of_file(path: Path, *, named: bool = False) -> Credentials | None:
     """None if it does not exist, or this user may not read it; if `named`, that is an error."""
     try:
         with path.open("rb") as file:
-            refuse_changeable(f"The credentials file {path}", os.fstat(file.fileno()))
-            content = file.read(MOST_BYTES + 1)
+            return _read(str(path), f"The credentials file {path}", file)
     except OSError as error:
         if named or not isinstance(error, FileNotFoundError | PermissionError):
             raise SettingsError(
                 f"The credentials file {path} cannot be read: {error.strerror}. Name another one in {VARIABLE}, or correct its path and rights."
             ) from error
         return None
-    return _bounded(str(path), content)
 
 
 def _of_descriptor(named: str) -> Credentials:
     try:
         number = int(named.removeprefix(DESCRIPTOR))
         with os.fdopen(number, "rb", closefd=False) as file:
-            refuse_changeable(f"The credentials file that {named} leads to", os.fstat(number))
-            content = file.read(MOST_BYTES + 1)
+            found = _read(named, f"The credentials file that {named} leads to", file)
         _close(number)
     except (OSError, ValueError) as error:
         raise SettingsError(
             f"{VARIABLE}={named} is not an open descriptor of a file ({error}). Start this process as its unit does, or name a path."
         ) from error
-    return _bounded(named, content)
+    return found
 
 
 def _close(number: int) -> None:
@@ -110,8 +107,10 @@ def _close(number: int) -> None:
         os.close(number)
 
 
-def _bounded(place: str, content: bytes) -> Credentials:
-    if len(content) > MOST_BYTES:
+def _read(place: str, what: str, file: IO[bytes]) -> Credentials:
+    """SettingsError for a file that others may change, or that is none of ours."""
+    refuse_changeable(what, os.fstat(file.fileno()))
+    if len(content := file.read(MOST_BYTES + 1)) > MOST_BYTES:
         raise SettingsError(
             f"The credentials {place} are larger than {MOST_BYTES} bytes, so this is not a credentials file. Name another one in {VARIABLE}."
         )
