@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 from dispatcher.cli.main import hmem
 from dispatcher.health.findings import Fault
 from nightly.cli.main import app as hmem_night
-from shared.config.settings import setting_fields, setting_names
+from shared.config.settings import setting_fields, setting_meanings, setting_names
 from shared.errors import exit_codes, explanations
 from shared.wire.key_table import all_keys
 from shared.wire.users import users
@@ -106,7 +106,7 @@ FROM_ENVIRONMENT = (
 def settings() -> str:
     """Every setting with its default, what values it takes, and its meaning."""
     rows = [
-        (f"`{name.upper()}`", " ".join([shown_default(field), *kind(field)]), marked(field.description or ""))
+        (f"`{name.upper()}`", " ".join([shown_default(field), *kind(field)]), marked(setting_meanings()[name]))
         for name, field in setting_fields().items()
     ]
     return page(

@@ -32,7 +32,7 @@ class Touched:
 
 
 class FeatureSettings(BaseModel):
-    """One field a setting, as in `Settings`."""
+    """One field a setting, and below it what it means, as in `Settings`."""
 
     model_config = CONFIG
 

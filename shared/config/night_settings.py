@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field
 
 from shared.config.feature_settings import NIGHT, Touched
-from shared.config.values import BlankIsUnset, CronExpression
+from shared.config.values import BlankIsUnset, CronExpression, accepted_by
 
 #: What a writer may be asked for.
 Work = Literal["facts", "sessions", "summaries", "notes"]
@@ -24,78 +24,60 @@ class Writer(NamedTuple):
         return f"{self.kind}:{self.model}" if self.model else self.kind
 
 
+def known_writer(value: str) -> None:
+    """ValueError unless it names a model that can write."""
+    kind, _, model = value.partition(":")
+    if kind not in ("ollama", "claude") or (kind == "ollama" and not model) or any(map(str.isspace, value)):
+        raise ValueError("write it like ollama:llama3.1, claude:haiku or claude")
+
+
+def known_works(value: str) -> None:
+    """ValueError for a work that this version does not know."""
+    if unknown := sorted({*filter(None, value.replace(" ", "").split(","))} - {*WORKS}):
+        raise ValueError(f"{', '.join(unknown)} is unknown; this version knows {', '.join(WORKS)}")
+
+
 class NightSettings(BaseModel):
     """A part of `Settings`."""
 
-    night_cron: Annotated[CronExpression, Touched(NIGHT)] = Field(
-        "0 3 * * *", description="when hmem-night schedule runs a night (cron, in CHAT_TIMEZONE)"
-    )
-    publish_target: str | None = Field(
-        None,
-        description="where releases go: a directory, or [user@]host:path (docs/two-hosts.md); unset: HMEM_MEMORY_DIR",
-    )
-    publish_ssh: str = Field(
-        "ssh -o BatchMode=yes -o ControlPath=none -o ConnectTimeout=15 -o ServerAliveInterval=15",
-        description="the ssh command for rsync",
-    )
-    release_command: str | None = Field(
-        None,
-        description="the ssh command for everything else on the day host",
-    )
-    publish_wait: float = Field(
-        60.0,
-        ge=0,
-        description="seconds that dispatchers have to load a new release, before the switch is undone",
-    )
-    restart_command: str | None = Field(
-        None,
-        description="command to run after the night; the dispatcher needs none",
-    )
-    archive_mirror: Annotated[str | None, Touched(NIGHT, by_hand=True)] = Field(
-        None,
-        description="second copy of the archive, verified before anything is deleted: a path, or [user@]host:path",
-    )
-    step_timeout: Annotated[float, Touched(NIGHT)] = Field(
-        14_400.0,
-        gt=0,
-        le=604_800,
-        description="time limit of one step of the night, in seconds",
-    )
-    releases_kept: Annotated[int, Touched(NIGHT)] = Field(
-        5,
-        ge=2,
-        description="newest releases to keep, beside those in use",
-    )
-    writer: Annotated[BlankIsUnset[str], Touched(NIGHT, by_hand=True)] = Field(
-        None,
-        description="the model that writes by night, such as ollama:llama3.1 or claude:haiku (docs/models.md); unset: none",
-    )
-    writes: Annotated[str, Touched(NIGHT)] = Field(
-        "facts",
-        description="what it writes, with commas: facts, sessions, summaries, notes",
-    )
-    dream: Annotated[Literal["apply", "propose"], Touched(NIGHT)] = Field(
-        "apply",
-        description="its changes of facts: apply them (each can be undone), or propose them",
-    )
-    writer_minutes: Annotated[float, Touched(NIGHT, by_hand=True)] = Field(
-        60.0, gt=0, description="minutes that each step of a night may ask it; the next night goes on"
-    )
+    night_cron: Annotated[CronExpression, Touched(NIGHT)] = "0 3 * * *"
+    """when hmem-night schedule runs a night (cron, in CHAT_TIMEZONE)"""
 
-    @field_validator("writer")
-    @classmethod
-    def _known_writer(cls, value: str | None) -> str | None:
-        kind, _, model = (value or "claude").partition(":")
-        if kind not in ("ollama", "claude") or (kind == "ollama" and not model) or any(map(str.isspace, value or "")):
-            raise ValueError("write it like ollama:llama3.1, claude:haiku or claude")
-        return value
+    publish_target: str | None = None
+    """where releases go: a directory, or [user@]host:path (docs/two-hosts.md); unset: HMEM_MEMORY_DIR"""
 
-    @field_validator("writes")
-    @classmethod
-    def _known_works(cls, value: str) -> str:
-        if unknown := sorted({*filter(None, value.replace(" ", "").split(","))} - {*WORKS}):
-            raise ValueError(f"{', '.join(unknown)} is unknown; this version knows {', '.join(WORKS)}")
-        return value
+    publish_ssh: str = "ssh -o BatchMode=yes -o ControlPath=none -o ConnectTimeout=15 -o ServerAliveInterval=15"
+    """the ssh command for rsync"""
+
+    release_command: str | None = None
+    """the ssh command for everything else on the day host"""
+
+    publish_wait: Annotated[float, Field(ge=0)] = 60.0
+    """seconds that dispatchers have to load a new release, before the switch is undone"""
+
+    restart_command: str | None = None
+    """command to run after the night; the dispatcher needs none"""
+
+    archive_mirror: Annotated[str | None, Touched(NIGHT, by_hand=True)] = None
+    """second copy of the archive, verified before anything is deleted: a path, or [user@]host:path"""
+
+    step_timeout: Annotated[float, Field(gt=0, le=604_800), Touched(NIGHT)] = 14_400.0
+    """time limit of one step of the night, in seconds"""
+
+    releases_kept: Annotated[int, Field(ge=2), Touched(NIGHT)] = 5
+    """newest releases to keep, beside those in use"""
+
+    writer: Annotated[BlankIsUnset[Annotated[str, accepted_by(known_writer)]], Touched(NIGHT, by_hand=True)] = None
+    """the model that writes by night, such as ollama:llama3.1 or claude:haiku (docs/models.md); unset: none"""
+
+    writes: Annotated[str, accepted_by(known_works), Touched(NIGHT)] = "facts"
+    """what it writes, with commas: facts, sessions, summaries, notes"""
+
+    dream: Annotated[Literal["apply", "propose"], Touched(NIGHT)] = "apply"
+    """its changes of facts: apply them (each can be undone), or propose them"""
+
+    writer_minutes: Annotated[float, Field(gt=0), Touched(NIGHT, by_hand=True)] = 60.0
+    """minutes that each step of a night may ask it; the next night goes on"""
 
     def writer_of(self, work: Work) -> Writer | None:
         """Who writes this, if a model does."""

@@ -6,7 +6,11 @@ result is one frozen object that is passed down. Secrets are masked in every rep
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 from zoneinfo import ZoneInfo
@@ -54,163 +58,130 @@ from shared.errors import SettingsError, plain_words
 
 
 class Settings(NightSettings):
-    """One field a setting; the name in capitals is the one in the environment and in the file."""
+    """One field a setting, and below it what it means; the name in capitals is the one in the environment and in the file."""
 
     model_config = CONFIG
     _parts: dict[type[FeatureSettings], FeatureSettings] = PrivateAttr(default_factory=dict)
 
-    stream: Annotated[bool, Touched(BOT)] = Field(
-        True,
-        description="show answers while they are written; false: only when complete",
-    )
-    media_bytes: Annotated[int, Touched(FILES)] = Field(
-        20_000_000,
-        ge=1_000,
-        le=256_000_000,
-        description="largest file that the bot fetches, in bytes; Telegram's own server allows 20 MB",
-    )
+    stream: Annotated[bool, Touched(BOT)] = True
+    """show answers while they are written; false: only when complete"""
 
-    claude_allowed_tools: Annotated[str | None, Touched(FILES, by_hand=True)] = Field(
-        None,
-        description="tools that Claude may use without asking, as for --allowedTools; unset: none. Read is always denied",
-    )
-    chat_tools: Annotated[str, accepted_by(tools.chat_tools), Touched(FILES, by_hand=True)] = Field(
-        "",
-        description="the same for single chats: 9912=WebFetch,Bash(git *); -1001234= (that chat: none)",
-    )
-    approve_tools: Annotated[str, accepted_by(tools.approved_tools), Touched(FILES, by_hand=True)] = Field(
-        "",
-        description="tools that ask in the chat before each use, such as Bash,WebFetch",
-    )
+    media_bytes: Annotated[int, Field(ge=1_000, le=256_000_000), Touched(FILES)] = 20_000_000
+    """largest file that the bot fetches, in bytes; Telegram's own server allows 20 MB"""
 
-    redis_url: RedisUrl = Field("redis://127.0.0.1:6379/0", description="the Redis that both hosts share", repr=False)
-    redis_admin_url: RedisUrl | None = Field(
-        None,
-        description="the same Redis with its administrator's login, for hmem forget",
-        repr=False,
-    )
-    result_hmac_key: BlankIsUnset[SecretStr] = Field(
-        None,
-        description="key that signs answers, the same for bot and dispatcher; at least 16 characters",
-    )
+    claude_allowed_tools: Annotated[str | None, Touched(FILES, by_hand=True)] = None
+    """tools that Claude may use without asking, as for --allowedTools; unset: none. Read is always denied"""
 
-    hmem_memory_dir: AbsolutePath = Field(Path("/data/memory"), description="the releases; only the night writes here")
-    hmem_state_dir: AbsolutePath = Field(
-        Path("/var/lib/hmem"),
-        description="the dispatcher's files, and the day store",
-    )
-    hmem_night_dir: AbsolutePath = Field(
-        Path("/var/lib/hmem-night"), description="archive, nights and cache of the night host"
-    )
+    chat_tools: Annotated[str, accepted_by(tools.chat_tools), Touched(FILES, by_hand=True)] = ""
+    """the same for single chats: 9912=WebFetch,Bash(git *); -1001234= (that chat: none)"""
 
-    owner_key_file: AbsolutePath | None = Field(
-        None, description="your private key, for hmem forget; unset: ~/.config/hmem/owner.key"
-    )
-    owner_public_key: str | None = Field(
-        None,
-        pattern=r"^[0-9a-f]{64}$",
-        description="its public key, for the night (from: hmem owner-key); unset: owner.pub in HMEM_NIGHT_DIR",
-    )
+    approve_tools: Annotated[str, accepted_by(tools.approved_tools), Touched(FILES, by_hand=True)] = ""
+    """tools that ask in the chat before each use, such as Bash,WebFetch"""
 
-    memory_backend: Annotated[str, Touched(RECALL)] = Field(
-        "auto",
-        description="vector search: the name of an index, auto (the first of the release), none (keywords only) or summary (no search)",
-    )
-    index_name: str = Field(
-        "hmem",
-        pattern=r"^[a-z0-9][a-z0-9_-]{0,40}$",
-        description="prefix of the indexes on a server, different for each installation there",
-    )
-    memory_summary: Annotated[bool, Touched(RECALL)] = Field(
-        True,
-        description="inject the chat's summary",
-    )
-    memory_tokens: Annotated[int, Touched(RECALL)] = Field(
-        1500,
-        ge=0,
-        le=200_000,
-        description="most tokens (of 4 characters) of injected memory; 0: none",
-    )
-    memory_deadline_ms: Annotated[int, Touched(RECALL)] = Field(
-        300,
-        ge=1,
-        description="time limit of the vector search, in milliseconds",
-    )
+    redis_url: Annotated[RedisUrl, Field(repr=False)] = "redis://127.0.0.1:6379/0"
+    """the Redis that both hosts share"""
 
-    embedder: str = Field(
-        "local",
-        description="what turns text into vectors: local, fastembed, ollama or none",
-    )
-    embed_model: str | None = Field(
-        None,
-        description="its model (docs/models.md); unset: multilingual-e5-small (local), all-minilm (others)",
-    )
-    night_indexes: Annotated[str, Touched(NIGHT, by_hand=True)] = Field(
-        "sqlite",
-        description="vector indexes to build, with commas: sqlite, chroma, lancedb, qdrant, redis, or none",
-    )
-    claude_bin: str = Field("claude", description="the Claude CLI")
-    claude_mcp_config: AbsolutePath | None = Field(
-        None,
-        description="MCP servers for Claude, as for --mcp-config; no others are started",
-    )
-    claude_base_prompt_file: AbsolutePath | None = Field(
-        None,
-        description="rules for Claude, instead of dispatcher/prompt/base.md",
-    )
-    claude_env: str = Field("", description="more environment variables that the CLI may see, with commas")
+    redis_admin_url: Annotated[RedisUrl | None, Field(repr=False)] = None
+    """the same Redis with its administrator's login, for hmem forget"""
 
-    session_mode: Annotated[Literal["resume", "replay"], Touched(SESSIONS)] = Field(
-        "resume",
-        description="resume: continue the Claude session; replay: start a new one each time, with recent turns as text",
-    )
-    recall_placement: Annotated[Literal["system", "message"], Touched(RECALL)] = Field(
-        "system",
-        description="where recalled lines go: into the system prompt, or before the message (keeps the prompt cache, sends more)",
-    )
-    session_ttl: Annotated[int, Touched(SESSIONS)] = Field(
-        14_400, ge=1, le=31_536_000, description="seconds that a Claude session lives after its last answer"
-    )
-    task_timeout: Annotated[float, Touched(BOT)] = Field(
-        600.0,
-        gt=0,
-        description="time limit of one answer, in seconds; with h-cli's bot: 280",
-    )
-    max_concurrent_tasks: Annotated[int, Touched(BOT)] = Field(
-        3, ge=1, le=64, description="answers written at the same time; in one chat always one"
-    )
+    result_hmac_key: BlankIsUnset[SecretStr] = None
+    """key that signs answers, the same for bot and dispatcher; at least 16 characters"""
 
-    day_store_url: DatabaseUrl = Field(
-        None,
-        description="the day store: postgresql://user:password@host/database, or none; unset: SQLite",
-        repr=False,
-    )
-    consolidation_interval: float = Field(30.0, gt=0, description="seconds between rounds of consolidation")
-    session_tokens: Annotated[int, Touched(SESSIONS)] = Field(
-        50_000,
-        ge=1,
-        description="tokens (of 4 characters) after which a conversation is summarised and a new session begins",
-    )
+    hmem_memory_dir: AbsolutePath = Path("/data/memory")
+    """the releases; only the night writes here"""
 
-    telegram_bot_token: Annotated[BlankIsUnset[SecretStr], Touched(BOT, by_hand=True)] = Field(
-        None, description="the token from @BotFather"
-    )
-    telegram_api_url: HttpUrl = Field("https://api.telegram.org", description="the Bot API server")
-    allowed_chats: Annotated[ChatIds, Touched(BOT, by_hand=True)] = Field(
-        "", description="ids of the chats that the bot answers, with commas (groups are negative)"
-    )
-    owners: Annotated[UserIds, Touched(BOT, by_hand=True)] = Field(
-        "",
-        description="ids of the users with an owner's rights, with commas; the same for bot and dispatcher",
-    )
+    hmem_state_dir: AbsolutePath = Path("/var/lib/hmem")
+    """the dispatcher's files, and the day store"""
 
-    chat_timezone: Annotated[TimeZone, Touched(BOT)] = Field(
-        "UTC", description="time zone of all times that users see or write"
-    )
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], Touched(BOT)] = Field(
-        "info", description="lowest level that is logged"
-    )
-    log_json: Annotated[bool, Touched(BOT)] = Field(False, description="log lines as JSON")
+    hmem_night_dir: AbsolutePath = Path("/var/lib/hmem-night")
+    """archive, nights and cache of the night host"""
+
+    owner_key_file: AbsolutePath | None = None
+    """your private key, for hmem forget; unset: ~/.config/hmem/owner.key"""
+
+    owner_public_key: Annotated[str | None, Field(pattern=r"^[0-9a-f]{64}$")] = None
+    """its public key, for the night (from: hmem owner-key); unset: owner.pub in HMEM_NIGHT_DIR"""
+
+    memory_backend: Annotated[str, Touched(RECALL)] = "auto"
+    """vector search: the name of an index, auto (the first of the release), none (keywords only) or summary (no search)"""
+
+    index_name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,40}$")] = "hmem"
+    """prefix of the indexes on a server, different for each installation there"""
+
+    memory_summary: Annotated[bool, Touched(RECALL)] = True
+    """inject the chat's summary"""
+
+    memory_tokens: Annotated[int, Field(ge=0, le=200_000), Touched(RECALL)] = 1500
+    """most tokens (of 4 characters) of injected memory; 0: none"""
+
+    memory_deadline_ms: Annotated[int, Field(ge=1), Touched(RECALL)] = 300
+    """time limit of the vector search, in milliseconds"""
+
+    embedder: str = "local"
+    """what turns text into vectors: local, fastembed, ollama or none"""
+
+    embed_model: str | None = None
+    """its model (docs/models.md); unset: multilingual-e5-small (local), all-minilm (others)"""
+
+    night_indexes: Annotated[str, Touched(NIGHT, by_hand=True)] = "sqlite"
+    """vector indexes to build, with commas: sqlite, chroma, lancedb, qdrant, redis, or none"""
+
+    claude_bin: str = "claude"
+    """the Claude CLI"""
+
+    claude_mcp_config: AbsolutePath | None = None
+    """MCP servers for Claude, as for --mcp-config; no others are started"""
+
+    claude_base_prompt_file: AbsolutePath | None = None
+    """rules for Claude, instead of dispatcher/prompt/base.md"""
+
+    claude_env: str = ""
+    """more environment variables that the CLI may see, with commas"""
+
+    session_mode: Annotated[Literal["resume", "replay"], Touched(SESSIONS)] = "resume"
+    """resume: continue the Claude session; replay: start a new one each time, with recent turns as text"""
+
+    recall_placement: Annotated[Literal["system", "message"], Touched(RECALL)] = "system"
+    """where recalled lines go: into the system prompt, or before the message (keeps the prompt cache, sends more)"""
+
+    session_ttl: Annotated[int, Field(ge=1, le=31_536_000), Touched(SESSIONS)] = 14_400
+    """seconds that a Claude session lives after its last answer"""
+
+    task_timeout: Annotated[float, Field(gt=0), Touched(BOT)] = 600.0
+    """time limit of one answer, in seconds; with h-cli's bot: 280"""
+
+    max_concurrent_tasks: Annotated[int, Field(ge=1, le=64), Touched(BOT)] = 3
+    """answers written at the same time; in one chat always one"""
+
+    day_store_url: Annotated[DatabaseUrl, Field(repr=False)] = None
+    """the day store: postgresql://user:password@host/database, or none; unset: SQLite"""
+
+    consolidation_interval: Annotated[float, Field(gt=0)] = 30.0
+    """seconds between rounds of consolidation"""
+
+    session_tokens: Annotated[int, Field(ge=1), Touched(SESSIONS)] = 50_000
+    """tokens (of 4 characters) after which a conversation is summarised and a new session begins"""
+
+    telegram_bot_token: Annotated[BlankIsUnset[SecretStr], Touched(BOT, by_hand=True)] = None
+    """the token from @BotFather"""
+
+    telegram_api_url: HttpUrl = "https://api.telegram.org"
+    """the Bot API server"""
+
+    allowed_chats: Annotated[ChatIds, Touched(BOT, by_hand=True)] = ""
+    """ids of the chats that the bot answers, with commas (groups are negative)"""
+
+    owners: Annotated[UserIds, Touched(BOT, by_hand=True)] = ""
+    """ids of the users with an owner's rights, with commas; the same for bot and dispatcher"""
+
+    chat_timezone: Annotated[TimeZone, Touched(BOT)] = "UTC"
+    """time zone of all times that users see or write"""
+
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], Touched(BOT)] = "info"
+    """lowest level that is logged"""
+
+    log_json: Annotated[bool, Touched(BOT)] = False
+    """log lines as JSON"""
 
     def of(self, part: type[Part]) -> Part:
         """The settings of a feature."""
@@ -313,6 +284,18 @@ def _models() -> list[type[BaseModel]]:
 def setting_fields() -> dict[str, FieldInfo]:
     """Field name → field of each setting: those of the core, then those of each feature."""
     return {name: field for model in _models() for name, field in model.model_fields.items()}
+
+
+@cache
+def setting_meanings() -> dict[str, str]:
+    """Field name → the text below the field. Read from the source when it is asked for: pydantic would do so at every start."""
+    found = dict[str, str]()
+    for model in list[type[BaseModel]]((NightSettings, *_models())):
+        for field_and_text in pairwise(ast.walk(ast.parse(inspect.getsource(model)))):
+            match field_and_text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    found[name] = text
+    return found
 
 
 def setting_names() -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -143,16 +142,6 @@ def named_weekdays(expression: str) -> str:
     return " ".join([*others, ",".join(dict.fromkeys(days))])
 
 
-def ip_address(value: str) -> str:
-    """An IP address, or nothing."""
-    if value.strip():
-        try:
-            return str(ipaddress.ip_address(value.strip()))
-        except ValueError:
-            raise ValueError(f"{value!r} is not an IP address; write one like 127.0.0.1") from None
-    return ""
-
-
 def bot_token(value: str) -> str:
     """The token of a Telegram bot, without the white space around it. The error does not name it."""
     token = value.strip()
@@ -179,13 +168,14 @@ def _ids_as_text(value: Any) -> Any:
 
 
 def accepted_by(check: Callable[[str], object]) -> AfterValidator:
-    """Of a value that stays as it is written, unless `check` raises a ValueError."""
+    """Of a value that is nothing, or one for which `check` raises no ValueError; it stays as it is written, but for white space around it."""
 
-    def unchanged(value: str) -> str:
-        check(value)
+    def accepted(value: str) -> str:
+        if value := value.strip():
+            check(value)
         return value
 
-    return AfterValidator(unchanged)
+    return AfterValidator(accepted)
 
 
 T = TypeVar("T")
@@ -198,6 +188,5 @@ HttpUrl = Annotated[str, AfterValidator(http_url)]
 RedisUrl = Annotated[str, AfterValidator(redis_url)]
 ChatIds = Annotated[str, BeforeValidator(_ids_as_text), AfterValidator(chat_ids)]
 UserIds = Annotated[str, BeforeValidator(_ids_as_text), AfterValidator(user_ids)]
-IpAddress = Annotated[str, AfterValidator(ip_address)]
 TimeZone = Annotated[str, AfterValidator(known_zone)]
 DatabaseUrl = Annotated[str | None, AfterValidator(database_url)]

@@ -19,9 +19,9 @@ BUDGETS = {
     "dispatcher/chat_data": 2215,
     "dispatcher/claude": 960,
     "dispatcher/cli": 1666,
-    "dispatcher/features": 7990,
-    "dispatcher/health": 1320,
-    "dispatcher/installation": 1625,
+    "dispatcher/features": 7950,
+    "dispatcher/health": 1310,
+    "dispatcher/installation": 1610,
     "dispatcher/memory": 4285,
     "dispatcher/prompt": 861,
     "dispatcher/queue": 1145,
@@ -36,19 +36,19 @@ BUDGETS = {
     "nightly/steps": 1000,
     "nightly/writing": 465,
     "scripts": 2450,
-    "shared": 180,
-    "shared/config": 995,
+    "shared": 155,
+    "shared/config": 905,
     "shared/delivery": 720,
-    "shared/embedding": 1000,
+    "shared/embedding": 995,
     "shared/ranking": 755,
     "shared/release": 695,
     "shared/search": 1495,
-    "shared/system": 1255,
+    "shared/system": 1240,
     "shared/text": 810,
     "shared/turns": 1190,
     "shared/vectors": 1715,
     "shared/wire": 680,
-    "tests": 44390,
+    "tests": 44420,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 76, 41, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 48_087
+    assert product <= 47_887
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

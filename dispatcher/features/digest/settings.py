@@ -6,35 +6,31 @@ from datetime import date
 from datetime import time as clock
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from shared.config.feature_settings import REPORTS, FeatureSettings, Touched
-from shared.config.values import BlankIsUnset, ChatIds, ClockTime, HttpUrl
+from shared.config.values import BlankIsUnset, ChatIds, ClockTime, HttpUrl, accepted_by
 from shared.text.dates.calendar_days import instant
 
 if TYPE_CHECKING:
     from shared.config.settings import Settings
 
 
-class DigestSettings(FeatureSettings):
-    report_chat: Annotated[ChatIds, Touched(REPORTS, by_hand=True)] = Field(
-        "", description="id of your chat, for the morning report and the alarms"
-    )
-    report_at: Annotated[ClockTime, Touched(REPORTS)] = Field(
-        "08:00", description="when report and digests are sent, in CHAT_TIMEZONE"
-    )
-    heartbeat_url: Annotated[BlankIsUnset[HttpUrl], Touched(REPORTS, by_hand=True)] = Field(
-        None,
-        description="called after each night, so that a service elsewhere notices silence (healthchecks.io, Uptime Kuma)",
-        repr=False,
-    )
+def one_chat(value: str) -> None:
+    """ValueError for more than one."""
+    if "," in value:
+        raise ValueError("write one chat id, such as 9912")
 
-    @field_validator("report_chat")
-    @classmethod
-    def _one_chat(cls, value: str) -> str:
-        if "," in value:
-            raise ValueError("write one chat id, such as 9912")
-        return value.strip()
+
+class DigestSettings(FeatureSettings):
+    report_chat: Annotated[ChatIds, accepted_by(one_chat), Touched(REPORTS, by_hand=True)] = ""
+    """id of your chat, for the morning report and the alarms"""
+
+    report_at: Annotated[ClockTime, Touched(REPORTS)] = "08:00"
+    """when report and digests are sent, in CHAT_TIMEZONE"""
+
+    heartbeat_url: Annotated[BlankIsUnset[HttpUrl], Field(repr=False), Touched(REPORTS, by_hand=True)] = None
+    """called after each night, so that a service elsewhere notices silence (healthchecks.io, Uptime Kuma)"""
 
 
 def report_due(settings: Settings, day: date) -> float:

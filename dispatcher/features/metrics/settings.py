@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator
+from typing import Annotated
 
 from shared.config.feature_settings import FeatureSettings
-from shared.config.values import listen_address
+from shared.config.values import accepted_by, listen_address
 
 
 class MetricsSettings(FeatureSettings):
-    metrics_listen: str = Field("", description="address and port for Prometheus, such as 127.0.0.1:9464")
-
-    @field_validator("metrics_listen")
-    @classmethod
-    def _listens(cls, value: str) -> str:
-        if value.strip():
-            listen_address(value)
-        return value.strip()
+    metrics_listen: Annotated[str, accepted_by(listen_address)] = ""
+    """address and port for Prometheus, such as 127.0.0.1:9464"""

@@ -10,6 +10,5 @@ from shared.config.feature_settings import BOT, FeatureSettings, Touched
 
 
 class ScheduleSettings(FeatureSettings):
-    schedule_limit: Annotated[int, Touched(BOT)] = Field(
-        10, ge=0, description="most scheduled questions (/every) of a chat a day"
-    )
+    schedule_limit: Annotated[int, Field(ge=0), Touched(BOT)] = 10
+    """most scheduled questions (/every) of a chat a day"""

@@ -11,7 +11,8 @@ from shared.config.values import HttpUrl
 
 
 class OllamaSettings(FeatureSettings):
-    ollama_url: HttpUrl = Field("http://127.0.0.1:11434", description="the Ollama server")
-    ollama_timeout: Annotated[float, Touched(NIGHT)] = Field(
-        120.0, gt=0, description="time limit of one request to Ollama, in seconds"
-    )
+    ollama_url: HttpUrl = "http://127.0.0.1:11434"
+    """the Ollama server"""
+
+    ollama_timeout: Annotated[float, Field(gt=0), Touched(NIGHT)] = 120.0
+    """time limit of one request to Ollama, in seconds"""

@@ -9,5 +9,8 @@ from shared.config.values import BlankIsUnset, HttpUrl
 
 
 class QdrantSettings(FeatureSettings):
-    qdrant_url: HttpUrl | None = Field(None, description="the Qdrant server, such as http://127.0.0.1:6333", repr=False)
-    qdrant_api_key: BlankIsUnset[SecretStr] = Field(None, description="its API key, if it requires one")
+    qdrant_url: HttpUrl | None = Field(None, repr=False)
+    """the Qdrant server, such as http://127.0.0.1:6333"""
+
+    qdrant_api_key: BlankIsUnset[SecretStr] = None
+    """its API key, if it requires one"""

@@ -9,6 +9,5 @@ from shared.config.values import RedisUrl
 
 
 class RedisVectorSettings(FeatureSettings):
-    redis_vectors_url: RedisUrl | None = Field(
-        None, description="the Redis 8 or newer that stores vectors; unset: REDIS_URL", repr=False
-    )
+    redis_vectors_url: RedisUrl | None = Field(None, repr=False)
+    """the Redis 8 or newer that stores vectors; unset: REDIS_URL"""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import shared.config.sources
-from shared.config.settings import load_settings, setting_fields, setting_names
+from shared.config.settings import load_settings, setting_meanings, setting_names
 from shared.errors import SettingsError
 
 Config = Callable[[str], Path]
@@ -160,7 +160,9 @@ def test_a_secret_is_masked_in_every_representation(monkeypatch: pytest.MonkeyPa
 def test_every_setting_has_one_name_in_capitals_and_a_description() -> None:
     assert len(set(setting_names())) == len(setting_names())
     assert {"REDIS_URL", "RESULT_HMAC_KEY", "HMEM_MEMORY_DIR", "CLAUDE_BIN"} <= set(setting_names())
-    assert not [name for name, field in setting_fields().items() if not field.description]
+    assert {name.lower() for name in setting_names()} == {
+        name for name, meaning in setting_meanings().items() if meaning
+    }
 
 
 @pytest.mark.parametrize("written", ["5  4 * * *", "*/30 1-5 * * mon-fri", "0 3 * * 0,5-7"])

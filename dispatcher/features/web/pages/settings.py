@@ -16,7 +16,7 @@ from dispatcher.features.web.requests.asked import Asked, NotShown, go_to
 from shared.config import sources
 from shared.config.feature_settings import SUBJECTS, Touched
 from shared.config.ownership import user_name
-from shared.config.settings import Settings, problems_of, setting_fields, setting_names, settings_from
+from shared.config.settings import Settings, problems_of, setting_fields, setting_meanings, setting_names, settings_from
 from shared.errors import InvalidInput
 from shared.system.files import Modes, locked_dir, write_atomic
 
@@ -41,7 +41,7 @@ class SettingRow:
 
     @property
     def meaning(self) -> str:
-        return self.field.description or ""
+        return setting_meanings().get(self.name.lower(), "")
 
     @property
     def choices(self) -> tuple[str, ...]:
