@@ -76,7 +76,7 @@ def _events(settings: Settings, copy: Path, tombstones: Iterable[Tombstone]) -> 
     by_chat: dict[str, list[Tombstone]] = {}
     for one in tombstones:
         by_chat.setdefault(one.chat_id, []).append(one)
-    for line in read_lines(settings, "turns", "--events", f"--copy={copy}"):
+    for line in read_lines(settings, "turns", f"--events-of={copy}"):
         record = loads_object(line)
         event = Event.parse(keys.event(record["kind"], record["id"]).encode(), line)
         if not any(map(event.is_covered_by, by_chat.get(event.chat_id, ()))):

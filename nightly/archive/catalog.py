@@ -60,32 +60,30 @@ def recomputed(settings: Settings, report: Reporter) -> Iterator[Catalog]:
         yield made
 
 
-def archived_turns(
-    night_dir: Path, chats: Collection[str], ids: Collection[str] | None = None
-) -> Iterator[dict[str, Any]]:
-    """Every version of every turn (of these chats, if any are named; of these ids), segment by segment: {turn_id, chat_id, timestamp, content, words,
-    title, kept}. And every event with words, as {turn_id, chat_id, timestamp, words, event: true}.
+def archived_turns(night_dir: Path, chat_id: str | None, ids: Collection[str] | None) -> Iterator[dict[str, Any]]:
+    """Every version of every turn (of this chat, if one is named; of these ids), segment by segment: {turn_id, chat_id, timestamp, words, title,
+    kept}. And every event with words, as {turn_id, chat_id, timestamp, words, event: true}.
 
     `words` includes what the turn replies to; `kept`: [SHA-256, size] of each file that is kept.
     """
     directory = night_dir / "archive"
     for _, name in archive_files(directory):
-        for line in Segment(directory / name):
-            if line["kind"] == "event":
-                yield from (one for one in _words_of_event(line, chats) if ids is None or one["turn_id"] in ids)
-            turn = readable_turn(RawRecord.from_json(line)) if line["kind"] in ("turn", "quarantine") else None
-            if turn and (not chats or turn.chat_id in chats) and (ids is None or turn.turn_id in ids):
-                yield {
-                    "turn_id": turn.turn_id, "chat_id": turn.chat_id, "timestamp": turn.timestamp, "content": turn.content, "words": turn.words,
-                    "title": turn.title, "kept": [[one.sha256, one.size] for one in turn.media if one.kept],
-                }  # fmt: skip
+        for said in map(_said, Segment(directory / name)):
+            if said and chat_id in (None, said["chat_id"]) and (ids is None or said["turn_id"] in ids):
+                yield said
 
 
-def _words_of_event(line: dict[str, Any], chats: Collection[str]) -> Iterator[dict[str, Any]]:
-    event = event_of(line)
-    if event.state is not None and (not chats or event.chat_id in chats):
+def _said(line: dict[str, Any]) -> dict[str, Any] | None:
+    """What somebody said in a line of the archive."""
+    if line["kind"] == "event":
+        event = event_of(line)
         about = {"turn_id": event.turn_id, "chat_id": event.chat_id, "timestamp": event.began_at}
-        yield about | {"words": "\n".join(event.texts), "event": True}
+        return None if event.state is None else about | {"words": "\n".join(event.texts), "event": True}
+    turn = readable_turn(RawRecord.from_json(line)) if line["kind"] in ("turn", "quarantine") else None
+    return None if turn is None else {
+        "turn_id": turn.turn_id, "chat_id": turn.chat_id, "timestamp": turn.timestamp, "words": turn.words,
+        "title": turn.title, "kept": [[one.sha256, one.size] for one in turn.media if one.kept],
+    }  # fmt: skip
 
 
 class Catalog(Tables):

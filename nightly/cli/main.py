@@ -199,27 +199,20 @@ def status(
     end_with(condition(settings.hmem_night_dir))
 
 
-@app.command()
+@app.command(hidden=True)
 def turns(
-    chat: Annotated[list[str] | None, typer.Option(help="Only this chat; repeatable.")] = None,
-    events: Annotated[
-        bool, typer.Option("--events", help="Instead the last event of each memory, schedule and chat.")
-    ] = False,
-    copy: Annotated[
-        Path | None, typer.Option(help="Read this copy of an archive, with --events; default: that of this host.")
-    ] = None,
-    imports: Annotated[
-        bool, typer.Option("--imports", help="Instead what each import has brought into each chat.")
-    ] = False,
-    only_in: Annotated[
-        str | None, typer.Option(metavar="IMPORT", help="Only what this import has brought, and no other.")
-    ] = None,
-    undone: Annotated[
-        list[str] | None,
-        typer.Option(help="With --only-in: this import's event, as --imports names it, is on its way out."),
-    ] = None,
+    chat: str | None = None,
+    only_in: str | None = None,
+    undone: list[str] | None = None,
+    imports: bool = False,
+    events_of: Path | None = None,
 ) -> None:
-    """Print every turn in the archive as JSON lines: every version, hidden turns included; and the words of every event."""
+    """How `hmem` reads the archive: JSON lines with every turn in every version, hidden ones included, and the words of every event.
+
+    `--chat`: only of this one. `--only-in IMPORT`: only what this import has brought and no other, where the events `--undone` (as `--imports`
+    names them) are on their way out. Instead of turns, `--imports`: what each import has brought into each chat; `--events-of COPY`: the last
+    event of each memory, schedule and chat in this copy of an archive.
+    """
     from nightly.archive.catalog import archived_turns
     from nightly.imports.batches import archived_batches
     from shared.release.imports import last_of
@@ -227,18 +220,17 @@ def turns(
     from shared.turns.records import dumps
 
     directory = start_night().hmem_night_dir
-    if events:
+    if events_of is not None:
         from nightly.archive.incoming import last_events
         from nightly.backfill.copied_archive import archive_of
 
-        read = directory / "archive" if copy is None else archive_of(copy)
-        found = (event.to_json() for event in last_events(read) if not chat or event.chat_id in chat)
+        found = (event.to_json() for event in last_events(archive_of(events_of)))
     elif imports:
         found = (dumps(one) for one in last_of(archived_batches(directory / "archive")))
     else:
         read_batches = partial(archived_batches, directory / "archive", undone or ())
         ids = set().union(*ids_only_in(only_in, read_batches).values()) if only_in else None
-        found = (dumps(turn) for turn in archived_turns(directory, chat or (), ids))
+        found = (dumps(turn) for turn in archived_turns(directory, chat, ids))
     sys.stdout.buffer.writelines(line + b"\n" for line in found)
 
 

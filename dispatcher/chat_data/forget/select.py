@@ -289,7 +289,7 @@ def _refuse_unknown(asked: ForgetRequest, missing: set[str], settings: Settings)
     if unknown and archive_is_here(settings):
         raise InvalidInput(
             f"{unknown[0]} is not in Redis, the day store, the release or the archive, so nothing was forgotten. "
-            "hmem search and hmem-night turns show the ids."
+            "hmem search --json and hmem history --json show the ids."
         )
     if unknown and asked.chat_id is None:
         raise InvalidInput(
