@@ -84,9 +84,8 @@ def discard_from(night: Night, steps: list[str]) -> None:
         raise InvalidInput(
             f"Night {night.run} has archived its turns, so this step cannot be repeated. Use --from chunk, or a later step."
         )
-    for step in reversed(
-        steps
-    ):  # the last first, each renamed before it is removed: a kill leaves no partial output behind
+    # the last first, each renamed before it is removed: a kill leaves no partial output behind
+    for step in reversed(steps):
         if night.is_done(step):
             remove_tree(night.folder / f"{step}.tmp")
             night.output(step).rename(night.folder / f"{step}.tmp")

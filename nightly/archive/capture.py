@@ -36,38 +36,40 @@ def capture(settings: Settings, report: Reporter) -> dict[str, Any]:
     with night_lock(settings), connect(settings) as client:
         with closing(Catalog(settings.hmem_night_dir, report.say)) as known:
             known.refresh()
-            lines = _lines(client, make_dir(archive), known, counts)
-            write_segment(archive / CAPTURE, None, lines, kind="capture")
+            records = waiting_records(client, make_dir(archive), known, report)
+            write_segment(archive / CAPTURE, None, _lines(records, known, counts), kind="capture")
         if mirror:
             mirror.supersede(archive, [CAPTURE])
     return counts | {"mirrored": mirror is not None}
 
 
-def _lines(client: Redis, archive: Path, known: Catalog, counts: dict[str, int]) -> Iterator[Record]:
-    """The lines of the new capture; counts them. The one before is read last, when all that is in Redis is known."""
-    turns, events = turn_keys(client), event_keys(client)
-    present = {*turns, *events}
-    read = itertools.chain(read_records(client, turns), read_records(client, events))  # each has rights of its own
-    more = itertools.chain(chat_states(client, known), read_tombstones(client), only_captured(archive, present, known))
-    for record in itertools.chain(read, more):
-        present.add(record.key)
+def _lines(records: Iterable[RawRecord], known: Catalog, counts: dict[str, int]) -> Iterator[Record]:
+    """The lines of the new capture; counts them."""
+    for record in records:
         if known.segment_of(record.sha256) is None:
             counts["tombstones" if record.key == keys.TOMBSTONES.encode() else "records"] += 1
             yield {"kind": "captured", **record.to_json()}
+
+
+def waiting_records(client: Redis, archive: Path, known: Catalog, report: Reporter) -> Iterator[RawRecord]:
+    """What is in Redis for the archive, tombstones under the key of their list; then what the capture has, and neither Redis, whose values are newer,
+    nor a segment."""
+    turns, events = turn_keys(client), event_keys(client)
+    present = {*turns, *events}
+    for names in (turns, events):  # each has rights of its own
+        yield from report.track(read_records(client, names), len(names), "read")
+    for record in itertools.chain(chat_states(client, known), read_tombstones(client)):
+        present.add(record.key)
+        yield record
+    for record in captured(archive):
+        if record.key not in present and known.segment_of(record.sha256) is None:
+            yield record
 
 
 def captured(archive: Path) -> Iterator[RawRecord]:
     """The records in the capture, tombstones under the key of their list; ArchiveDamaged if it is not whole."""
     path = archive / CAPTURE
     yield from map(RawRecord.from_json, Segment(path)) if path.exists() else ()
-
-
-def only_captured(archive: Path, present: Iterable[bytes], known: Catalog) -> Iterator[RawRecord]:
-    """What the capture has, and neither Redis nor a segment. `present`: the keys in Redis, whose values are newer."""
-    there = frozenset(present)
-    for record in captured(archive):
-        if record.key not in there and known.segment_of(record.sha256) is None:
-            yield record
 
 
 def empty(archive: Path) -> None:

@@ -12,20 +12,19 @@ from __future__ import annotations
 
 import contextlib
 import re
-import subprocess
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from nightly.archive.segments import erased_since
 from nightly.night.folder import FETCHED
+from nightly.night.rsync import RsyncFailed, names_file, rsync
 from shared.config.settings import Settings
 from shared.config.values import names_a_host
 from shared.errors import ArchiveDamaged, MirrorFailed, SettingsError
 from shared.system.archive_folder import CAPTURE, archive_files, run_of
 from shared.system.files import fresh_dir, remove_tree
-from shared.system.processes import run_bounded
 
 #: Seconds for one call of rsync, and without a byte over the network: verifying reads the whole archive before rsync prints anything.
 CALL_TIMEOUT_SECONDS = 7200
@@ -114,32 +113,22 @@ class Mirror:
 
     def rsync(self, *arguments: str) -> str:
         """One call; its output, or MirrorFailed."""
-        through = ["--rsh", self._rsh, f"--timeout={SILENCE_SECONDS}"] if self._rsh else []
         try:
-            done = run_bounded(["rsync", "--recursive", *through, *arguments], CALL_TIMEOUT_SECONDS)
-        except subprocess.TimeoutExpired as error:
-            raise _unusable(self.place, f"rsync did not end within {CALL_TIMEOUT_SECONDS} s") from error
-        except FileNotFoundError as error:
-            raise MirrorFailed("rsync is not installed. Install it (scripts/setup does).") from error
-        if done.returncode != 0:
-            raise _unusable(self.place, f"rsync ended with code {done.returncode}: {_first_line(done)}")
-        return done.stdout
+            return rsync(
+                "--recursive", *arguments, rsh=self._rsh, seconds=CALL_TIMEOUT_SECONDS, silence=SILENCE_SECONDS
+            )
+        except RsyncFailed as error:
+            raise MirrorFailed(
+                f"The archive's mirror {self.place} cannot be used: {error}. Mount or start it, make room, or correct ARCHIVE_MIRROR; then run "
+                "the night again."
+            ) from error
 
     def _rsync_these(self, names: Collection[str], *arguments: str) -> str:
         """One call for these files, which looks at no other; none without files."""
         if not names:
             return ""
-        with lines_file(names) as chosen:
+        with names_file(names) as chosen:
             return self.rsync(f"--files-from={chosen}", *arguments)
-
-
-@contextlib.contextmanager
-def lines_file(lines: Iterable[str]) -> Iterator[str]:
-    """The name of a file that has these lines, for rsync."""
-    with tempfile.NamedTemporaryFile("w", prefix="hmem-files-", encoding="ascii") as file:
-        file.writelines(f"{line}\n" for line in lines)
-        file.flush()
-        yield file.name
 
 
 def open_mirror(settings: Settings) -> Mirror | None:
@@ -196,15 +185,3 @@ def _from_before_erasing(mirror: Mirror, archive_dir: Path, names: list[str]) ->
 
 def by_run(name: str) -> tuple[int, str]:
     return run_of(name) or 0, name
-
-
-def _unusable(place: str, why: str) -> MirrorFailed:
-    return MirrorFailed(
-        f"The archive's mirror {place} cannot be used: {why}. Mount or start it, make room, or correct ARCHIVE_MIRROR; then run the night again."
-    )
-
-
-def _first_line(done: subprocess.CompletedProcess[str]) -> str:
-    """The first error: rsync's last line only repeats its exit code."""
-    lines = [line.strip() for line in done.stderr.splitlines() if line.strip() and not line.startswith("Warning: ")]
-    return lines[0].rstrip(".") if lines else "no output"

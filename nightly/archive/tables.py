@@ -92,8 +92,7 @@ class Tables:
     def owner_of(self, turn_id: str) -> str | None:
         """The chat of a turn that is archived or was erased."""
         row = self.one("SELECT chat_id FROM turns WHERE turn_id = ?", turn_id)
-        row = row or self.one("SELECT chat_id FROM erased WHERE turn_id = ?", turn_id)
-        return row[0] if row else None
+        return row[0] if row else self.erased_in(turn_id)
 
     def has_version(self, turn_id: str) -> bool:
         """Whether a version of this turn is left."""
@@ -162,9 +161,7 @@ class Tables:
 
     def place_of(self, turn_id: str) -> Place | None:
         """Where the last version of a turn is."""
-        sql = "SELECT name, start, length, turns.sha256 FROM turns JOIN segments USING (segment) WHERE turn_id = ?"
-        row = self.one(sql, turn_id)
-        return (*row[:3], text(row[3])) if row else None
+        return next(self._places("turns", "WHERE turn_id = ?", turn_id), None)
 
     def places(self, chat_id: str, *, by_time: bool = False) -> Iterator[Place]:
         """Where the last version of each turn of a chat is, in the order of the segments, or `by_time` as `time_order` has it."""
@@ -173,16 +170,15 @@ class Tables:
             if by_time
             else "run, start"
         )
-        sql = f"SELECT name, start, length, turns.sha256 FROM turns JOIN segments USING (segment) WHERE chat_id = ? ORDER BY {order}"  # noqa: S608
-        for name, start, length, sha256 in self.connection.execute(sql, (chat_id,)):
-            yield name, start, length, text(sha256)
+        return self._places("turns", f"WHERE chat_id = ? ORDER BY {order}", chat_id)
 
     def places_of_imports(self) -> Iterator[Place]:
         """Where the events of imports are, in the order of the segments."""
-        sql = (
-            "SELECT name, start, length, imports.sha256 FROM imports JOIN segments USING (segment) ORDER BY run, start"
-        )
-        for name, start, length, sha256 in self.connection.execute(sql):
+        return self._places("imports", "ORDER BY run, start")
+
+    def _places(self, table: str, which: str, *values: object) -> Iterator[Place]:
+        sql = f"SELECT name, start, length, {table}.sha256 FROM {table} JOIN segments USING (segment) {which}"  # noqa: S608
+        for name, start, length, sha256 in self.connection.execute(sql, values):
             yield name, start, length, text(sha256)
 
     def digest_of(self, chat_id: str) -> tuple[str, int]:

@@ -107,9 +107,8 @@ class Lease:
     def give_back(self) -> None:
         self._stop.set()
         if self._thread.is_alive():
-            self._thread.join(
-                LAST_RENEWAL_SECONDS
-            )  # the caller closes its connection next; a hanging one must not hold the night
+            # the caller closes its connection next; a hanging one must not hold the night
+            self._thread.join(LAST_RENEWAL_SECONDS)
         try:
             self._redis.eval(_RELEASE, 1, keys.NIGHT_OWNER, self.value)
         except redis.RedisError:

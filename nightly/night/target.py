@@ -6,11 +6,9 @@ prune (shared/delivery/receiver.py). It can do nothing else there.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +19,7 @@ import orjson
 from redis import Redis
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential
 
+from nightly.night.rsync import TIMED_OUT, RsyncFailed, names_file, rsync
 from shared import errors
 from shared.config.settings import Settings
 from shared.delivery.receiver import Receiver, handle
@@ -35,7 +34,7 @@ VERB_TIMEOUT_SECONDS = 600
 #: Seconds without a byte after which a transfer over the network is aborted.
 SILENCE_SECONDS = 120
 #: rsync's exit codes for a broken connection: worth an immediate retry.
-_CONNECTION_CODES = frozenset({10, 12, 30, 35, 255})
+_CONNECTION_CODES = frozenset({10, 12, TIMED_OUT, 35, 255})
 #: Sends one verb with its words; its answer.
 Ask = Callable[[str], dict[str, Any]]
 #: In what rsync's `--stats` prints.
@@ -171,38 +170,15 @@ def transfer(source: Path, names: Sequence[str], destination: str, rsh: str | No
     """Copy these files of a release with rsync. Returns the bytes sent and received, together."""
     if not names:
         return 0
-    shell = ["--rsh", rsh, f"--timeout={SILENCE_SECONDS}"] if rsh else []
     try:
-        with tempfile.NamedTemporaryFile(prefix="hmem-send-") as wanted:
-            wanted.write(b"\0".join(os.fsencode(name) for name in names))
-            wanted.flush()
-            what = [
-                "--perms",
-                "--stats",
-                "--from0",
-                f"--files-from={wanted.name}",
-                *shell,
-            ]  # rsync refuses names outside
-            done = run_bounded(["rsync", *what, f"{source}/", destination], TRANSFER_TIMEOUT_SECONDS)
-    except subprocess.TimeoutExpired as error:
-        raise ConnectionBroken(
-            f"rsync did not end within {TRANSFER_TIMEOUT_SECONDS} s. Check disk and network."
-        ) from error
-    except FileNotFoundError as error:
-        raise PublishFailed("rsync is not installed. Install it (scripts/setup does).") from error
-    if done.returncode != 0:
-        kind = ConnectionBroken if done.returncode in _CONNECTION_CODES else PublishFailed
-        hint = " With rrsync, PUBLISH_TARGET ends with the colon." if rsh and done.returncode == 11 else ""
-        raise kind(
-            f"rsync ended with code {done.returncode}: {_complaint(done)}. Fix that and run the night again.{hint}"
-        )
-    return sum(int(re.sub(r"\D", "", count)) for count in _MOVED.findall(done.stdout))
-
-
-def _complaint(done: subprocess.CompletedProcess[str]) -> str:
-    """The first error that rsync reports; its last line is only a summary."""
-    reported = [line for line in done.stderr.splitlines() if line.startswith(("rsync: ", "ERROR: "))]
-    return reported[0] if reported else last_line(done)
+        with names_file(names) as chosen:  # rsync refuses names outside
+            what = ("--perms", "--stats", f"--files-from={chosen}", f"{source}/", destination)
+            said = rsync(*what, rsh=rsh, seconds=TRANSFER_TIMEOUT_SECONDS, silence=SILENCE_SECONDS)
+    except RsyncFailed as error:
+        kind = ConnectionBroken if error.code in _CONNECTION_CODES else PublishFailed
+        hint = " With rrsync, PUBLISH_TARGET ends with the colon." if rsh and error.code == 11 else ""
+        raise kind(f"{error}. Fix that and run the night again.{hint}") from error
+    return sum(int(re.sub(r"\D", "", count)) for count in _MOVED.findall(said))
 
 
 def open_target(settings: Settings, client: Redis) -> Target:

@@ -30,13 +30,13 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         digests, tombstones = catalog.digests(), catalog.tombstones
         everything = last.recipe != recipe or not IN_PARTS.issuperset(night.settings.indexes)
         known = last.digests()
-        chats = sorted(digests.keys() | known.keys()) if everything else _with_news(known, digests)
+        every = digests.keys() | known.keys()  # also chats that the archive no longer has
+        chats = sorted(chat_id for chat_id in every if everything or known.get(chat_id) != digests.get(chat_id))
         accounts, set_aside = cut(night, catalog, chats, out)
         carried = last.sums(without=known if everything else chats)
         if set_aside and not any(one["with_chunks"] for one in [*accounts.values(), carried]):
-            _raise_again(
-                night, catalog, next(iter(set_aside.values()))["chat_id"]
-            )  # every turn fails: that is not a turn's fault
+            # every turn fails: that is not a turn's fault
+            _raise_again(night, catalog, next(iter(set_aside.values()))["chat_id"])
         return {
             "turns": carried["turns"] + summed(accounts, "turns"),
             "chunks": carried["chunks"] + summed(accounts, "chunks"),
@@ -54,12 +54,6 @@ def run(night: Night, out: Path) -> dict[str, Any]:
             "tombstones": {i: tombstones[i].chat_id for i in sorted(tombstones)},
             "erasing": [i for i in sorted(tombstones) if tombstones[i].erase],
         }
-
-
-def _with_news(known: dict[str, str], digests: dict[str, str]) -> list[str]:
-    """In order of their ids; also chats that the archive no longer has."""
-    changed = {chat_id for chat_id, digest in digests.items() if known.get(chat_id) != digest}
-    return sorted(changed | (known.keys() - digests.keys()))
 
 
 def cut(night: Night, catalog: Catalog, chats: list[str], out: Path) -> tuple[Accounts, dict[str, dict[str, Any]]]:

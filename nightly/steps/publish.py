@@ -40,9 +40,8 @@ SERVED_POLL_SECONDS = 0.2
 def run(night: Night, out: Path) -> dict[str, Any]:
     stage = out / "release"
     _gather(night, stage)
-    files = (
-        night.result("build")["files"] | night.result("summarise")["files"]
-    )  # as they were proven; who receives them hashes them
+    # as they were proven; who receives them hashes them
+    files = night.result("build")["files"] | night.result("summarise")["files"]
     manifest = seal(stage, _manifest(night), files)
     current, brought = night.target.current(), Brought({})
     if current is None or current.run != night.run:

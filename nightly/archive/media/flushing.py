@@ -19,10 +19,11 @@ from typing import Any, cast
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.media.bring import ALREADY, ARCHIVED, DONE, FORGOTTEN, ORPHANED, VANISHED, MediaOutcome, outcomes
 from nightly.archive.media.places import is_forgotten, is_intact, is_path, is_there, listed
-from nightly.archive.mirror import Mirror, MirrorDiffers, lines_file
+from nightly.archive.mirror import Mirror, MirrorDiffers
 from nightly.archive.segments import Segment
 from nightly.night.folder import Night, last_result
 from nightly.night.lease import fenced
+from nightly.night.rsync import names_file
 from shared.errors import MirrorFailed
 from shared.release.integrity import is_due
 from shared.system.faults import crash_point
@@ -44,7 +45,7 @@ def erase(mirror: Mirror, paths: Collection[str]) -> None:
         return
     folders = sorted({path.rpartition("/")[0] for path in left})
     wanted = ["/media/", *(f"/{folder}/" for folder in folders), *(f"/{path}" for path in left)]
-    with tempfile.TemporaryDirectory(prefix="hmem-mirror-") as empty, lines_file(wanted) as rules:
+    with tempfile.TemporaryDirectory(prefix="hmem-mirror-") as empty, names_file(wanted) as rules:
         for folder in folders:
             (Path(empty) / folder).mkdir(parents=True)
         try:  # everything else is excluded, which also protects it there
