@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -198,7 +198,7 @@ def _prune(night: Night) -> tuple[list[int], str | None]:
     return in_use, None
 
 
-def alarm_of(summary: dict[str, Any]) -> HmemError | None:
+def alarm_of(summary: Mapping[str, Any]) -> HmemError | None:
     """What went wrong in a night that still finished: memory is published, and the next night does not wait for a repair."""
     if why := summary.get("mirror_failed"):
         return MirrorFailed(
@@ -214,6 +214,12 @@ def alarm_of(summary: dict[str, Any]) -> HmemError | None:
             f"RESTART_COMMAND failed: {why}. Memory is published and safe; restart the dispatcher by hand."
         )
     return None
+
+
+def raise_alarm(summaries: Sequence[Mapping[str, Any]]) -> None:
+    """What went wrong in the last of these nights, if there are any."""
+    if summaries and (alarm := alarm_of(summaries[-1])):
+        raise alarm
 
 
 class NightRun(StepRunner):

@@ -55,57 +55,46 @@ class Request:
 
 @dataclass
 class ImportFindings:
-    """What the files contain."""
+    """What the files contain, as a report names it."""
 
-    turns: int = 0
-    facts: int = 0  # of them
+    source: str
+    found: int = 0  # turns
+    fact_count: int = 0  # of them
     unreadable: int = 0
-    places: list[dict[str, str]] = field(default_factory=list)  # the first of them
+    unreadable_places: list[dict[str, str]] = field(default_factory=list)  # the first of them
     left_out: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)  # how the files were read
 
     def add(self, read: ReadCandidate) -> None:
         if read.unreadable is not None:
             self.unreadable += 1
-            if len(self.places) < KEPT_PLACES:
-                self.places.append({"place": read.place, "reason": read.unreadable})
+            if len(self.unreadable_places) < KEPT_PLACES:
+                self.unreadable_places.append({"place": read.place, "reason": read.unreadable})
         elif read.left_out is not None:
             self.left_out[read.left_out] += 1
         elif read.note is not None:
             self.notes += [read.note] if len(self.notes) < KEPT_NOTES else []
         elif read.candidate is not None:
-            self.turns += 1
-            self.facts += read.candidate.turn is not None and is_fact(read.candidate.turn)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "found": self.turns,
-            "unreadable": self.unreadable,
-            "unreadable_places": self.places,
-            "left_out": dict(self.left_out),
-            "notes": self.notes,
-        }
+            self.found += 1
+            self.fact_count += read.candidate.turn is not None and is_fact(read.candidate.turn)
 
 
 @dataclass
 class ConversationPreview:
-    """What a conversation would bring, as a person recognises it: how many turns, the first and the last (time, speaker, first words)."""
+    """What a conversation would bring, as a person recognises it: how many turns, the first and the last."""
 
     chat_id: str
     title: str
-    said: list[tuple[float, str, str]] = field(default_factory=list)
+    said: list[dict[str, Any]] = field(default_factory=list)
     turns: int = 0
 
     def add(self, turn: Turn) -> None:
         self.turns += 1
         texts = (turn.name or turn.role, turn.content)
         speaker, words = (shorten(printable(one_line(text)), SHOWN_CHARACTERS) for text in texts)
-        first, *later = sorted([*self.said, (turn.timestamp, speaker, words)], key=itemgetter(0))
+        one = {"at": turn.timestamp, "speaker": speaker, "text": words}
+        first, *later = sorted([*self.said, one], key=itemgetter("at"))
         self.said = [first, *later[-1:]]
-
-    def to_json(self) -> dict[str, Any]:
-        said = [{"at": at, "speaker": speaker, "text": words} for at, speaker, words in self.said]
-        return {"chat_id": self.chat_id, "title": printable(one_line(self.title)), "turns": self.turns, "said": said}
 
 
 def wanted_of(since: str | None, until: str | None, chat: str | None, zone: ZoneInfo) -> Wanted:
@@ -116,26 +105,24 @@ def wanted_of(since: str | None, until: str | None, chat: str | None, zone: Zone
 def bring_in(settings: Settings, request: Request, reporter: Reporter) -> dict[str, Any]:
     """Run the whole backfill; returns its report, with the summaries of the nights that it took."""
     staged, findings = _stage(imports_dir(settings), settings, request, reporter)
-    report = {"source": request.source, **findings.to_json()}
     if staged is None:
-        return report | ImportCounts().to_json() | {"nights": []}
+        return vars(findings) | ImportCounts().to_json() | {"nights": []}
     try:
         nights = pipeline.run_nights(settings, reporter)
     except NightRunning as error:
         raise NightRunning(
             f"{error} What was read waits: the next night imports it, or this command if you run it again."
         ) from error
-    batch = {"import": staged.stem[:NAME_DIGITS], "fact_count": findings.facts}
-    return report | _fate(settings, staged.name, nights) | {"nights": nights} | batch
+    about = {"nights": nights, "import": staged.stem[:NAME_DIGITS]}
+    return vars(findings) | _fate(settings, staged.name, nights) | about
 
 
 def hand_over(settings: Settings, request: Request, reporter: Reporter) -> dict[str, Any]:
     """Leave it to the next night of the host that has the archive; returns what was found."""
     with tempfile.TemporaryDirectory(prefix="hmem-plan-") as name:
         staged, findings = _stage(Path(name) / "imports", settings, request, reporter)
-        report = {"source": request.source, **findings.to_json(), "import": None}
         if staged is None:
-            return report | ImportCounts().to_json()
+            return vars(findings) | ImportCounts().to_json() | {"import": None}
         one = StagedImport(staged)
         chats = Counter(candidate.turn.chat_id for candidate in one)
         about = HandedImport(
@@ -144,10 +131,10 @@ def hand_over(settings: Settings, request: Request, reporter: Reporter) -> dict[
         with open_redis(settings.redis_url, COMMAND) as client:
             ImportHandOver(client).put(staged, about)
     text = [
-        f"{counted(findings.turns, 'turn')} found. The archive is on another host, or another user's: its next night imports what is new.",
+        f"{counted(findings.found, 'turn')} found. The archive is on another host, or another user's: its next night imports what is new.",
         f"  hmem import --list (in the chat: /import) shows when it has. To take it back before: hmem import --undo {about.name}",
     ]
-    return report | {"import": about.name, "text": text}
+    return vars(findings) | {"import": about.name, "text": text}
 
 
 def plan(settings: Settings, request: Request, reporter: Reporter, *, elsewhere: bool = False) -> dict[str, Any]:
@@ -161,18 +148,17 @@ def plan(settings: Settings, request: Request, reporter: Reporter, *, elsewhere:
         folder = Path(name)
         staged, findings = _stage(folder / "imports", settings, request, reporter)
         for turn in _planned(settings, staged, folder, reporter, tally, elsewhere=elsewhere) if staged else ():
-            about = turn.chat_id, turn.title
             if is_fact(turn):
                 facts.append({"chat_id": turn.chat_id, "at": turn.timestamp, "text": turn.content})
                 continue
-            conversations.setdefault(about, ConversationPreview(*about)).add(turn)
+            preview = ConversationPreview(turn.chat_id, printable(one_line(turn.title)))
+            conversations.setdefault((turn.chat_id, turn.title), preview).add(turn)
     if elsewhere:
         findings.notes.append(
             "compared with what is known on this host; the night, which has the archive, may know more"
         )
-    shown = [one.to_json() for one in conversations.values()]
-    report = {"source": request.source, **findings.to_json(), **tally.to_json()}
-    report |= {"conversations": shown, "facts": facts}
+    shown = {"conversations": [*map(vars, conversations.values())], "facts": facts}
+    report = vars(findings) | tally.to_json() | shown
     return report | {"text": lines(report, settings.timezone, dry=True)}
 
 
@@ -226,7 +212,7 @@ def _new_turns(settings: Settings, staged: Path, folder: Path, catalog: Catalog,
 def _stage(
     directory: Path, settings: Settings, request: Request, reporter: Reporter
 ) -> tuple[Path | None, ImportFindings]:
-    findings = ImportFindings()
+    findings = ImportFindings(request.source)
     with stage(directory, request.source, [printable(path.name) for path in request.paths]) as staging:
         reporter.amounts(_reading(settings, request, staging, findings), "read")
     return staging.path, findings

@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 from getpass import getuser
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from shared.errors import InvalidInput
-from shared.system.command import print_json, start_night
+from shared.system.command import answer, start_night
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 
@@ -135,19 +135,18 @@ def backfill(
 def _list_formats(*, json: bool) -> None:
     from nightly.imports.formats import formats
 
-    if json:
-        print_json([{"name": one.name, "what": one.what, "options": one.options} for one in formats().values()])
-        return
+    found = [{"name": one.name, "what": one.what, "options": one.options} for one in formats().values()]
+    lines = []
     for one in formats().values():
         options = "".join(f" --{name}" for name in one.options)
-        typer.echo(f"{one.name:13} {one.what}{options and ';' + options}")
-    typer.echo(
-        f"{ARCHIVE:13} no files: build a new release from the whole archive with the present program and settings"
-    )
+        lines.append(f"{one.name:13} {one.what}{options and ';' + options}")
+    whole = f"{ARCHIVE:13} no files: build a new release from the whole archive with the present program and settings"
+    answer(found, "\n".join([*lines, whole]), json=json)
 
 
 def _rebuild(files: list[Path], model: str | None, *, reembed: bool, accept: bool, dry_run: bool, json: bool) -> None:
     from nightly.backfill import copied_archive, rebuild
+    from nightly.cli.status import tell_nights
     from nightly.night.progress import Reporter
 
     settings = start_night()
@@ -164,12 +163,9 @@ def _rebuild(files: list[Path], model: str | None, *, reembed: bool, accept: boo
         report.say(copied_archive.sentence(copied_archive.bring(settings, copy, report)))
     if dry_run:
         plan = rebuild.plan(settings, report)
-        print_json(plan) if json else typer.echo(rebuild.plan_sentence(plan))
+        answer(plan, rebuild.plan_sentence(plan), json=json)
         return
-    summaries = rebuild.rebuild_archive(settings, report, reembed=reembed, accept=accept)
-    if json:
-        print_json(summaries)
-    _print_nights(summaries, quiet=json)
+    tell_nights(rebuild.rebuild_archive(settings, report, reembed=reembed, accept=accept), json=json)
 
 
 def _import(
@@ -184,7 +180,9 @@ def _import(
     json: bool,
 ) -> None:
     """`wanted`: since, until, chat; `other`: which other format a file has, ""; `elsewhere`: where the archive is."""
+    from nightly import pipeline
     from nightly.backfill import import_files
+    from nightly.cli.status import brief_sentence
     from nightly.night.progress import Reporter
 
     settings = start_night()
@@ -207,13 +205,12 @@ def _import(
         if not other:
             raise
         raise InvalidInput(f"{error} {other}") from error
-    if json:
-        print_json(report)
-    else:
-        typer.echo("\n".join(report.get("text") or import_files.lines(report, settings.timezone)))
+    nights = report.get("nights", [])
+    text = report.get("text") or import_files.lines(report, settings.timezone)
+    answer(report, "\n".join([*text, *map(brief_sentence, nights)]), json=json)
     if nothing := import_files.nothing_read(report, other):
         raise nothing
-    _print_nights(report.get("nights", []), quiet=json, brief=True)
+    pipeline.raise_alarm(nights)
 
 
 def given_chat(value: str) -> str:
@@ -224,15 +221,3 @@ def given_chat(value: str) -> str:
         return chat_id_of(value)
     except RecordRefused as error:
         raise InvalidInput(f"--chat {value!r} cannot be used: {error}. Give the chat id that the bot sees.") from error
-
-
-def _print_nights(summaries: list[dict[str, Any]], *, quiet: bool, brief: bool = False) -> None:
-    """`brief`: for somebody who does not know what a night counts."""
-    from nightly import pipeline
-    from nightly.cli.status import brief_sentence, sentence
-
-    if not quiet:
-        for summary in summaries:
-            typer.echo(brief_sentence(summary) if brief else sentence(summary))
-    if summaries and (alarm := pipeline.alarm_of(summaries[-1])):
-        raise alarm

@@ -12,7 +12,7 @@ import typer
 
 from nightly.cli.backfill import Json, backfill, given_chat
 from shared.errors import EmbeddingError, InvalidInput
-from shared.system.command import application, end_with, print_json, run_command, start_night
+from shared.system.command import answer, application, end_with, print_json, run_command, start_night
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -48,7 +48,7 @@ def run(
 ) -> None:
     """Run one night; an unfinished night is finished first."""
     from nightly import pipeline
-    from nightly.cli.status import sentence
+    from nightly.cli.status import tell_nights
     from nightly.night.progress import Reporter
 
     settings = start_night()
@@ -56,26 +56,15 @@ def run(
         raise InvalidInput(f"--from {from_step}: no such step. Steps are {', '.join(pipeline.step_names())}.")
     if dry_run:
         plan = pipeline.dry_run(settings)
-        if json:
-            print_json(plan)
-        else:
-            typer.echo(
-                f"{plan['keys']} keys in Redis, {plan['not_archived']} of them not archived; "
-                f"unfinished night: {plan['unfinished_night'] or 'none'}. Nothing was written."
-            )
+        found = f"{plan['keys']} keys in Redis, {plan['not_archived']} of them not archived"
+        unfinished = f"unfinished night: {plan['unfinished_night'] or 'none'}"
+        answer(plan, f"{found}; {unfinished}. Nothing was written.", json=json)
         return
     report = Reporter(quiet=json or settings.log_json)
     if pull:
         pipeline.refuse_without_packages(settings)  # before gigabytes are downloaded
         pull_missing(settings, report)
-    summaries = pipeline.run_nights(settings, report, from_step, accept=accept)
-    if json:
-        print_json(summaries)
-    else:
-        for summary in summaries:
-            typer.echo(sentence(summary))
-    if alarm := pipeline.alarm_of(summaries[-1]):
-        raise alarm
+    tell_nights(pipeline.run_nights(settings, report, from_step, accept=accept), json=json)
 
 
 @app.command()
@@ -87,13 +76,9 @@ def capture(json: Json = False) -> None:
 
     settings = start_night()
     counts = write_capture(settings, Reporter(quiet=json or settings.log_json))
-    if json:
-        print_json(counts)
-    else:
-        place = " Its mirror has it, too." if counts["mirrored"] else ""
-        typer.echo(
-            f"Captured: {counted(counts['records'], 'new record')} and {counted(counts['tombstones'], 'tombstone')} since the last night.{place}"
-        )
+    found = f"{counted(counts['records'], 'new record')} and {counted(counts['tombstones'], 'tombstone')}"
+    place = " Its mirror has it, too." if counts["mirrored"] else ""
+    answer(counts, f"Captured: {found} since the last night.{place}", json=json)
 
 
 @app.command(hidden=True)
@@ -260,12 +245,10 @@ def export_archive(
     )
     folder, report = out or default_folder(settings.timezone), Reporter(quiet=json or settings.log_json)
     index = export.export_archive(settings, folder, wanted, report)
-    if json:
-        print_json({"out": str(folder.resolve()), **index})
-        return
     counts = index["counts"]
     left = f"; {counts['forgotten']} forgotten turns were left out" if counts["forgotten"] else ""
-    typer.echo(f"{counts['turns']} turns of {counts['chats']} chats are in {folder}{left}.")
+    written = f"{counts['turns']} turns of {counts['chats']} chats are in {folder}{left}."
+    answer({"out": str(folder.resolve()), **index}, written, json=json)
 
 
 @app.command()
@@ -281,15 +264,9 @@ def verify(
 
     settings, report = start_night(), Reporter(quiet=json)
     counts = verification.repair(settings, report) if repair else verification.verify(settings, report)
-    if json:
-        print_json(counts)
-        return
-    amounts = [f"{count} {name}" for name, count in counts.items() if name != "repaired"]
-    typer.echo("The archive is intact: " + ", ".join(amounts) + ".")
-    if repair:
-        typer.echo(
-            f"Repaired: {len(counts['repaired'])} files." if counts["repaired"] else "There was nothing to repair."
-        )
+    amounts = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "repaired")
+    mended = f"Repaired: {len(counts['repaired'])} files." if counts.get("repaired") else "There was nothing to repair."
+    answer(counts, f"The archive is intact: {amounts}." + (f"\n{mended}" if repair else ""), json=json)
 
 
 def pull_missing(settings: Settings, report: Reporter) -> None:

@@ -13,6 +13,7 @@ from nightly.night.failure import FAILED
 from nightly.night.folder import DONE, nights_dir, read_record, step_result
 from nightly.night.ledger import ENDS, INDEXED, chat_rows, totals
 from shared.config.settings import Settings
+from shared.system.command import answer
 from shared.text.format import counted, shorten, size_text, zoned_text
 from shared.text.templates import templates
 
@@ -88,6 +89,14 @@ def sentence(summary: Mapping[str, Any]) -> str:
         "size": size_text,
     }
     return _TEMPLATES.get_template("night.txt.j2").render(**summary, **more).rstrip()
+
+
+def tell_nights(summaries: Sequence[Mapping[str, Any]], *, json: bool) -> None:
+    """Print what these nights have done, and raise what went wrong in the last one."""
+    from nightly import pipeline
+
+    answer(summaries, "\n".join(map(sentence, summaries)), json=json)
+    pipeline.raise_alarm(summaries)
 
 
 def print_chats(settings: Settings, runs: Sequence[int]) -> None:

@@ -302,6 +302,14 @@ def print_json(value: object) -> None:
     print_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
 
+def answer(value: object, text: str, *, json: bool) -> None:
+    """What a command has found, as JSON or for people."""
+    if json:
+        print_json(value)
+    else:
+        typer.echo(text)
+
+
 def print_bytes(line: bytes) -> None:
     sys.stdout.flush()
     sys.stdout.buffer.write(line + b"\n")
