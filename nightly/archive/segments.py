@@ -21,11 +21,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
@@ -185,12 +185,6 @@ def event_of(line: Record) -> Event:
     return Event.parse(raw.key, raw.value)
 
 
-class Owners(Protocol):
-    """What is known of the archive."""
-
-    def owner_of(self, turn_id: str) -> str | None: ...
-
-
 def turn_of(raw: RawRecord) -> Turn:
     """The turn of a record, whatever chat it says, or RecordRefused."""
     if raw.redis_type != "string":
@@ -206,10 +200,10 @@ def readable_turn(raw: RawRecord) -> Turn | None:
         return None
 
 
-def parse_turn(raw: RawRecord, known: Owners) -> Turn:
-    """The turn of a record, or RecordRefused. A new version cannot move a turn into another chat."""
+def parse_turn(raw: RawRecord, owner_of: Callable[[str], str | None]) -> Turn:
+    """The turn of a record, or RecordRefused. A new version cannot move a turn into another chat; `owner_of`: that of a turn's id."""
     turn = turn_of(raw)
-    if known.owner_of(turn.turn_id) not in (None, turn.chat_id):
+    if owner_of(turn.turn_id) not in (None, turn.chat_id):
         raise RecordRefused("an earlier version of this turn belongs to another chat")
     return turn
 

@@ -291,7 +291,7 @@ class SegmentRows:
     def _add_turn(self, line: dict[str, Any], start: int, length: int) -> None:
         """The last version of a turn, whatever kind the line claims to be: a later program may read what an earlier one could not."""
         try:
-            turn = parse_turn(RawRecord.from_json(line), self._tables)
+            turn = parse_turn(RawRecord.from_json(line), self._tables.owner_of)
         except RecordRefused:
             self._quarantined += 1
             return

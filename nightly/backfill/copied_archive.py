@@ -5,7 +5,6 @@ The copy may be any tool's: files of an archive never change but by forgetting. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,15 +22,6 @@ from shared.turns.records import RecordRefused
 from shared.wire import keys
 
 
-@dataclass(frozen=True)
-class CopiedArchive:
-    """How many files were brought, and how many were here; the time of the copy's last record (POSIX seconds), None for an empty one."""
-
-    added: int
-    there: int
-    last: float | None
-
-
 def archive_of(copy: Path) -> Path:
     """The archive in what the owner names: itself, or a directory of nights that has one. InvalidInput if it is neither."""
     for folder in (copy, copy / "archive"):
@@ -43,8 +33,9 @@ def archive_of(copy: Path) -> Path:
     )
 
 
-def bring(settings: Settings, copy: Path, report: Reporter) -> CopiedArchive:
-    """Copy what this host's archive lacks. ArchiveDamaged names a file of the copy that fails, InvalidInput what this host has and the copy lacks."""
+def bring(settings: Settings, copy: Path, report: Reporter) -> str:
+    """Copy what this host's archive lacks; a sentence about it. ArchiveDamaged names a file of the copy that fails, InvalidInput what this host
+    has and the copy lacks."""
     source, target = archive_of(copy), make_dir(settings.hmem_night_dir / "archive")
     with night_lock(settings):
         names = [name for _, name in archive_files(source)]
@@ -71,7 +62,9 @@ def bring(settings: Settings, copy: Path, report: Reporter) -> CopiedArchive:
                 )
             make_dir((target / path).parent)
             copy_atomic(source / path, target / path)
-    return CopiedArchive(len(added) + len(files), len(names) - len(added), last)
+    until = f"{datetime.fromtimestamp(last, UTC):%Y-%m-%d %H:%M} UTC" if last else "no time: it is empty"
+    brought = f"Brought {counted(len(added) + len(files), 'file')} from the copy ({len(names) - len(added)} were here)"
+    return f"{brought}. It goes up to {until}; what was said later is not in it."
 
 
 def _is_same(source: Path, target: Path) -> bool:
@@ -100,9 +93,3 @@ def _time_of(line: Record) -> float | None:
         return event_of(line).at if is_event(raw.key) else turn_of(raw).timestamp
     except RecordRefused:
         return None
-
-
-def sentence(found: CopiedArchive) -> str:
-    """For people."""
-    until = f"{datetime.fromtimestamp(found.last, UTC):%Y-%m-%d %H:%M} UTC" if found.last else "no time: it is empty"
-    return f"Brought {counted(found.added, 'file')} from the copy ({found.there} were here). It goes up to {until}; what was said later is not in it."

@@ -160,7 +160,7 @@ def _rebuild(files: list[Path], model: str | None, *, reembed: bool, accept: boo
             settings = rebuild.with_model(settings, model)
     report = Reporter(quiet=json or settings.log_json)
     for copy in files:  # bring it to this host, which has none
-        report.say(copied_archive.sentence(copied_archive.bring(settings, copy, report)))
+        report.say(copied_archive.bring(settings, copy, report))
     if dry_run:
         plan = rebuild.plan(settings, report)
         answer(plan, rebuild.plan_sentence(plan), json=json)

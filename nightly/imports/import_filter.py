@@ -90,7 +90,7 @@ class ImportFilter:
         for record in exported:
             self._seen.add_hash(record)
             with suppress(RecordRefused):
-                self._remember(parse_turn(record, self._catalog), record)
+                self._remember(parse_turn(record, self._catalog.owner_of), record)
 
     def as_wanted(self, candidate: Candidate) -> Candidate:
         """The candidate as it may come in."""

@@ -48,18 +48,6 @@ class Held:
         return frozenset(found)
 
 
-def _count_chunks(part: Path) -> dict[str, int]:
-    with damage_named(part), closing(open_closed(part)) as connection:
-        return dict(connection.execute("SELECT chat_id, count(*) FROM chunks GROUP BY chat_id").fetchall())
-
-
-def _count_vectors(part: Path) -> dict[str, int]:
-    from shared.vectors.vector_files import count_rows  # numpy, late
-
-    with damage_named(part):
-        return count_rows(part)
-
-
 class WordRows:
     """The rows of `lexical/` and `notes/`, as tonight's chats want them."""
 
@@ -83,8 +71,6 @@ class WordRows:
         """The ids of a chat's rows in a part; None if one of them is not wanted any more, or has changed."""
         wanted, chunks = self._chunks(chat_id), _chunks_in(part, chat_id)
         return [one.chunk_id for one in chunks] if all(wanted.get(one.chunk_id) == one for one in chunks) else None
-
-    count = staticmethod(_count_chunks)
 
     def rows(
         self, held: Held, merged: Sequence[Path], others: Iterable[str], written: Counter[str]
@@ -156,8 +142,6 @@ class VectorRows:
         if not np.array_equal(vectors, exact.astype(STORED).astype(np.float32)):
             return None
         return [*ids, *repeats]
-
-    count = staticmethod(_count_vectors)
 
     def corpus(self, held: Held, merged: Sequence[Path], others: Collection[str]) -> Corpus:
         """What no part that is taken over has; a chat's vectors are read when it is asked for."""

@@ -140,10 +140,9 @@ class Last:
         new = sum(map(rows.wanted, rows.tonight)) - sum(sum(held.values()) for held in found.values())
         others = set[str]()
         for name in gone:
-            chats = other_chats(folder / name, tonight)
-            counted = rows.count(folder / name) if chats else {}
-            new += sum(counted[chat] for chat in chats)
-            others.update(chats)
+            if chats := other_chats(folder / name, tonight):
+                new += int(record["parts"][name]["rows"])  # at most: tonight's chats in it are counted already
+                others.update(chats)
         merged = sorted(absorbed({name: int(record["parts"][name]["rows"]) for name in found}, new))
         others.update(chat for name in merged for chat in other_chats(folder / name, tonight))
         taken = sorted(found.keys() - merged)

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from cachetools import LRUCache
 
@@ -42,14 +42,11 @@ class MappedRows:
         """ValueError if it is no such file."""
         import numpy as np
 
-        with path.open("r+b" if write else "rb") as file:
-            np.lib.format.read_magic(file)
-            self.shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-            access = mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
-            self._mapping, start = mmap.mmap(file.fileno(), 0, access=access), file.tell()
-        if len(self.shape) != 2 or dtype != np.float32:
+        mapped = np.lib.format.open_memmap(path, mode="r+" if write else "r")
+        if mapped.ndim != 2 or mapped.dtype != np.float32:
             raise ValueError(f"{path} has no vectors")
-        self._rows: Vectors = np.ndarray(self.shape, dtype, self._mapping, start)
+        self.shape: tuple[int, ...] = mapped.shape
+        self._mapping, self._rows = cast(mmap.mmap, mapped.base), np.asarray(mapped)
         self._looked_at = 0
 
     def __len__(self) -> int:
@@ -68,11 +65,9 @@ def write_zeros(path: Path, rows: int, dimensions: int) -> MappedRows:
     """A new file of zeros, to be written to. OSError if the disk has no room for it: a write to a page without room would kill us (SIGBUS)."""
     import numpy as np
 
-    with path.open("wb") as file:
-        header = {"descr": "<f4", "fortran_order": False, "shape": (rows, dimensions)}
-        np.lib.format.write_array_header_1_0(file, header)
-        file.flush()
-        os.posix_fallocate(file.fileno(), 0, file.tell() + 4 * rows * dimensions)
+    np.lib.format.open_memmap(path, mode="w+", dtype="<f4", shape=(rows, dimensions))
+    with path.open("r+b") as file:
+        os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
     return MappedRows(path, write=True)
 
 

@@ -137,7 +137,7 @@ def _write(night: Night, earlier: Catalog, tombstones: list[Tombstone]) -> tuple
 def _classify(record: RawRecord, earlier: Catalog, ledger: Ledger) -> dict[str, Any] | None:
     """The archive's line for a record, or None if it is archived already."""
     try:
-        turn = parse_turn(record, earlier)
+        turn = parse_turn(record, earlier.owner_of)
     except RecordRefused as error:
         known = earlier.segment_of(record.sha256) is not None
         ledger.count("?", "already_archived" if known else "quarantined")

@@ -76,9 +76,6 @@ def _embed_folder(
     from nightly.index.vector_cache import VectorCache
 
     folder, path = ChunkFolder(step), night.settings.hmem_night_dir / CACHE
-    if not len(folder):
-        write_zeros(out, 0, embedder.identity.dimensions)
-        return {"embedded": 0, "cached": 0, "vectors": 0, "not_embedded": 0, "refused": {}}
     with (
         damaged_removed(path) as damage,
         closing(VectorCache(path, embedder.identity, night.report.say, kind)) as cache,

@@ -19,7 +19,7 @@ import orjson
 
 from nightly.archive.segments import ArchivedTexts, WrittenText, read_texts, write_texts
 from nightly.night.folder import CACHE, Night, damaged_removed, open_cache
-from nightly.writing.writers import NightWriter, open_writer
+from nightly.writing.writers import open_writer
 from shared.errors import EmbeddingError
 from shared.system.faults import crash_point
 from shared.text.marks import harmless
@@ -29,6 +29,7 @@ from shared.turns.records import well_formed
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from nightly.writing.writers import NightWriter
     from shared.config.night_settings import Writer
 
 TEMPLATES = templates("nightly.writing")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import orjson
 from redis import Redis
@@ -21,26 +21,18 @@ from shared.errors import EmbeddingError
 from shared.wire import keys
 from shared.wire.values import living
 
+if TYPE_CHECKING:
+    from shared.embedding.ollama.server import OllamaServer
+
+    NightWriter: TypeAlias = "OllamaServer | ClaudeByDay"
+
 #: Seconds for which one answer of Claude is awaited, and from one look for it to the next.
 ANSWER_SECONDS, LOOK_SECONDS = 900.0, 0.5
 
 
-class NightWriter(Protocol):
-    """EmbeddingError from each of them if the model cannot be asked now."""
-
-    def digest(self, name: str) -> str:
-        """What tells this version of the model from others."""
-        ...
-
-    def chat(self, name: str, prompt: str, options: dict[str, Any], schema: dict[str, Any] | None = None) -> str:
-        """The model's answer to one message."""
-        ...
-
-    def close(self) -> None: ...
-
-
 def open_writer(night: Night, writer: Writer, chat_seconds: float) -> NightWriter:
-    """The writer; nothing is asked yet. `chat_seconds`: how long all answers together may be awaited."""
+    """The writer, which raises EmbeddingError if the model cannot be asked now; nothing is asked yet. `chat_seconds`: how long all answers
+    together may be awaited."""
     return open_ollama(night.settings) if writer.kind == "ollama" else ClaudeByDay(night.redis, chat_seconds)
 
 

@@ -185,13 +185,6 @@ def read_repeats(path: Path) -> dict[str, dict[str, str]]:
         return {chat_id: again for chat_id, again in found if again}
 
 
-def count_rows(path: Path) -> dict[str, int]:
-    """The rows of one part by chat, and its repeated chunks with them; errors as of `read_repeats`."""
-    with closing(open_closed(path)) as connection:
-        rows = connection.execute("SELECT chat_id, vectors, repeated FROM chats")
-        return {chat_id: vectors + len(orjson.loads(repeated)) for chat_id, vectors, repeated in rows}
-
-
 def count_vectors(path: Path, chats: Iterable[str]) -> dict[str, int]:
     """The vectors that one part has of these chats; errors as of `read_repeats`."""
     sql, counted = "SELECT vectors FROM chats WHERE chat_id = ?", dict[str, int]()

@@ -93,7 +93,7 @@ def add_segment(archive: Archive, directory: Path, run: int, name: str) -> None:
         raw = RawRecord.from_json(record)
         archive.hashes[record["sha256"]] = name
         with suppress(RecordRefused):  # whatever kind the line claims to be
-            turn = parse_turn(raw, archive)
+            turn = parse_turn(raw, archive.owner_of)
             archive.versions[turn.turn_id] = turn, record["sha256"]
     archive.segments[name] = sha256_file(directory / name)
     if original := header_of(directory / name).get("original"):
