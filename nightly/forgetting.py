@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from nightly.night.failure import alarm_of
 from nightly.night.folder import DONE, night_runs, nights_dir, read_record
 from nightly.night.progress import Reporter
-from nightly.pipeline import alarm_of, run_nights
+from nightly.pipeline import run_nights
 from shared.config.settings import Settings
 from shared.errors import NightRunning, RestartFailed
 

@@ -9,7 +9,7 @@ import orjson
 
 from nightly.archive.erasing import DONE as ERASED
 from nightly.archive.segments import segment_runs
-from nightly.night.folder import DONE, FETCHED, REPAIRING, STATE, Night, close_night, drop_bulk, night_runs, nights_dir
+from nightly.night.folder import DONE, FETCHED, REPAIRING, STATE, Night, drop_bulk, night_runs, nights_dir
 from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.release.manifest import Manifest
@@ -49,11 +49,6 @@ def overtaken(settings: Settings, run: int, current: Manifest | None) -> str | N
     if now in (parent, run):
         return None
     return f"release {now} became current after it had started" if now else "the release that it follows is not current"
-
-
-def abandon(settings: Settings, run: int, why: str) -> None:
-    """Close an overtaken night; the next one exports whatever is still in Redis."""
-    close_night(nights_dir(settings) / str(run), {"run": run, "abandoned": why, "finished_at": time.time()})
 
 
 def new_run(settings: Settings, token: int, current: Manifest | None, newest: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,11 +13,11 @@ import structlog
 from nightly.archive import erasing
 from nightly.archive.catalog import open_catalog, recomputed
 from nightly.archive.incoming import read_records, turn_keys
-from nightly.archive.segments import RESTORE, segment_runs
+from nightly.archive.segments import segment_runs
 from nightly.index import servers
 from nightly.index.previous import Last
 from nightly.index.recipe import recipe_of
-from nightly.lifecycle import abandon, create_folder, discard_from, new_run, overtaken, tidy
+from nightly.lifecycle import create_folder, discard_from, new_run, overtaken, tidy
 from nightly.night import failure
 from nightly.night.failure import free_bytes
 from nightly.night.folder import Night, close_night, nights_dir, unfinished_run
@@ -31,15 +31,12 @@ from nightly.steps import archive, build, chunk, dream, embed, export, flush, no
 from shared.config.packages import missing_for_night
 from shared.config.settings import Settings
 from shared.errors import (
-    ArchiveDamaged,
     EmbeddingError,
     HmemError,
     InvalidInput,
     LeaseLost,
     LedgerMismatch,
-    MirrorFailed,
     ReleaseRefused,
-    RestartFailed,
     SettingsError,
 )
 from shared.release.manifest import Manifest
@@ -90,7 +87,8 @@ def run_nights(
         target, old = open_target(settings, client), unfinished_run(settings)
         if old is not None and (why := overtaken(settings, old, target.current())):
             reporter.say(f"Night {old} is abandoned: {why}. What it exported is still in Redis or in the archive.")
-            abandon(settings, old, why)
+            ended = {"run": old, "abandoned": why, "finished_at": time.time()}
+            close_night(nights_dir(settings) / str(old), ended)
             old = None
         finished, rebuilt = [], False
         if old is not None:
@@ -166,10 +164,7 @@ def _run(night: Night) -> dict[str, Any]:
     NightRun(night).run_all(STEPS)
     summary = _summary(night) | _remove_outdated(night)
     close_night(night.folder, summary)
-    if alarm := alarm_of(summary):
-        failure.note(night, {MirrorFailed: "flush", ArchiveDamaged: "archive"}.get(type(alarm), "restart"), alarm)
-    else:
-        failure.forget(night)
+    failure.note_end(night, summary)
     announce(night.settings, night.redis, step_names())
     return summary
 
@@ -196,30 +191,6 @@ def _prune(night: Night) -> tuple[list[int], str | None]:
     except HmemError as error:  # the day host is not reachable: memory is published anyway
         return [], str(error)
     return in_use, None
-
-
-def alarm_of(summary: Mapping[str, Any]) -> HmemError | None:
-    """What went wrong in a night that still finished: memory is published, and the next night does not wait for a repair."""
-    if why := summary.get("mirror_failed"):
-        return MirrorFailed(
-            f"{why} Memory is published; nothing was deleted from Redis, and the next night tries again."
-        )
-    if damaged := summary["media"].get("damaged"):
-        return ArchiveDamaged(
-            f"Of the files of messages in the archive, {damaged[0]} is damaged or missing ({len(damaged)} in all). Memory is published; "
-            f"hmem-night verify names all of them. {RESTORE}"
-        )
-    if why := summary.get("restart_failed"):
-        return RestartFailed(
-            f"RESTART_COMMAND failed: {why}. Memory is published and safe; restart the dispatcher by hand."
-        )
-    return None
-
-
-def raise_alarm(summaries: Sequence[Mapping[str, Any]]) -> None:
-    """What went wrong in the last of these nights, if there are any."""
-    if summaries and (alarm := alarm_of(summaries[-1])):
-        raise alarm
 
 
 class NightRun(StepRunner):

@@ -15,10 +15,10 @@ from zoneinfo import ZoneInfo
 import orjson
 
 from nightly.archive.catalog import Catalog
-from nightly.archive.segments import RESTORE, RawRecord
+from nightly.archive.segments import RawRecord
 from nightly.archive.tables import Place
 from nightly.index.chunk_file import line_of
-from nightly.night.failure import reason_of
+from nightly.night.failure import RESTORE, reason_of
 from shared.errors import ArchiveDamaged
 from shared.turns.chunking import chunks_of, indexed_text
 from shared.turns.records import RecordRefused, Turn

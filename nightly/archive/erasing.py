@@ -28,7 +28,7 @@ from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.segments import RawRecord, Segment, WrittenText, event_of, readable_turn, write_segment
 from nightly.index.previous import LAST
 from nightly.night.failure import reason_of
-from nightly.night.folder import CACHE, Night, imports_dir
+from nightly.night.folder import CACHE, Night, imports_dir, read_record
 from shared.errors import ArchiveDamaged
 from shared.system.archive_folder import archive_files, run_of
 from shared.system.faults import crash_point
@@ -153,7 +153,7 @@ def apply(night: Night, archive: Catalog) -> dict[str, Any]:
     found = _find(night, _to_read(night, segments, tombstones), eraser)
     crash_point("erase:vectors-forgotten")
     if found.texts:  # needed to scan for what a killed night has already erased
-        write_atomic(needles, dumps([*_left_needles(needles), *found.texts]))
+        write_atomic(needles, dumps({"texts": [*_left_needles(needles), *found.texts]}))
     for name in night.report.track(found.segments, len(found.segments), "erase"):
         _rewrite(night.archive_dir, name, eraser)
         crash_point("erase:segment-rewritten")
@@ -183,11 +183,8 @@ def drop_other_indexes(night: Night, run: int | None) -> None:
 
 def _to_read(night: Night, segments: Mapping[str, str], tombstones: list[str]) -> list[str]:
     """The segments that were not checked, as they are now, for exactly these tombstones."""
-    try:
-        note = orjson.loads((night.settings.hmem_night_dir / DONE).read_bytes())
-        checked = dict[str, str](note["segments"]) if note["tombstones"] == tombstones else {}
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        checked = {}
+    note = read_record(night.settings.hmem_night_dir / DONE) or {}
+    checked = note.get("segments", {}) if note.get("tombstones") == tombstones else {}
     return [name for name, sha256 in segments.items() if checked.get(name) != sha256]
 
 
@@ -213,11 +210,7 @@ def _find(night: Night, names: list[str], eraser: Eraser) -> Found:
 
 def _left_needles(path: Path) -> list[str]:
     """Texts to scan for, of this night and of one that was killed; they are deleted after the scan."""
-    try:
-        texts: list[str] = orjson.loads(path.read_bytes())
-    except (FileNotFoundError, ValueError):
-        return []
-    return texts
+    return list((read_record(path) or {}).get("texts", ()))
 
 
 def _texts_of(line: Line) -> list[str]:

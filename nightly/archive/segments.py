@@ -29,6 +29,7 @@ from typing import Any
 
 import orjson
 
+from nightly.night.failure import RESTORE
 from shared.errors import ArchiveDamaged, FormatNewer
 from shared.system.archive_folder import CAPTURE, archive_files, proven_hash, run_of
 from shared.system.files import atomic_writer
@@ -39,8 +40,6 @@ from shared.turns.records import RecordRefused, Tombstone, Turn, chat_id_of, dum
 Record = dict[str, Any]
 
 FORMAT = 2
-
-RESTORE = "Restore it from a copy; with ARCHIVE_MIRROR set, hmem-night verify --repair does that."
 
 
 @dataclass(frozen=True)

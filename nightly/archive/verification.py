@@ -21,7 +21,8 @@ from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.media.flushing import erase, sizes
 from nightly.archive.media.places import has_turn, is_forgotten, is_intact, is_there, kept_paths, listed
 from nightly.archive.mirror import Mirror, by_run, open_mirror
-from nightly.archive.segments import RESTORE, Segment, erased_since
+from nightly.archive.segments import Segment, erased_since
+from nightly.night.failure import RESTORE
 from nightly.night.folder import REPAIRING, night_runs, step_result
 from nightly.night.lease import night_lock
 from nightly.night.progress import Reporter

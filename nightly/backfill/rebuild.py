@@ -20,7 +20,6 @@ from nightly.night.target import open_target
 from shared.config.settings import Settings
 from shared.config.sources import set_for_children
 from shared.embedding.known_models import known_model
-from shared.embedding.models import EmbeddingIdentity
 from shared.errors import InvalidInput
 from shared.release.manifest import Manifest
 
@@ -32,22 +31,19 @@ def rebuild_archive(
 
     With `reembed` only if the vectors of the current release are not those of the configured embedder.
     """
-    wanted = identity_of(settings) if reembed else None
+    wanted = None
+    if reembed:
+        with night_embedder(settings) as embedder:  # opened for the version of its weights
+            if embedder is None:
+                raise InvalidInput(
+                    "EMBEDDER or NIGHT_INDEXES is none, so there is nothing to embed with. Set both, or name a model with --model."
+                )
+            wanted = embedder.identity
 
     def differs(current: Manifest | None) -> bool:
         return wanted is None or current is None or current.embedding != wanted
 
     return pipeline.run_nights(settings, reporter, accept=accept, rebuild=differs)
-
-
-def identity_of(settings: Settings) -> EmbeddingIdentity:
-    """The identity of the configured embedder, including the version of its weights; opens the embedder."""
-    with night_embedder(settings) as embedder:
-        if embedder is None:
-            raise InvalidInput(
-                "EMBEDDER or NIGHT_INDEXES is none, so there is nothing to embed with. Set both, or name a model with --model."
-            )
-        return embedder.identity
 
 
 def with_model(settings: Settings, model: str) -> Settings:
@@ -79,12 +75,4 @@ def plan_sentence(found: dict[str, Any]) -> str:
     return (
         f"The release would be built of {found['turns']} turns and of {found['keys']} keys in Redis, with {wanted}; the current one has {current}. "
         "Texts that were embedded before are in the cache. Nothing was written."
-    )
-
-
-def model_warning(model: str) -> str:
-    """What the owner must do in addition."""
-    return (
-        f"Set EMBEDDER=ollama and EMBED_MODEL={model} in the settings of both the night host and the day host, and restart the dispatcher. "
-        "Until then it searches by keyword only, and the next night returns to the configured model."
     )

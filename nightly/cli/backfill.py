@@ -48,10 +48,7 @@ Chat = Annotated[
 Bot = Annotated[
     str | None, typer.Option(help="The sender who is the assistant: its name as the file shows it, or its id.")
 ]
-As = Annotated[
-    str | None,
-    typer.Option("--as", help="Who in the files is the person of the chat, by name."),
-]
+As = Annotated[str | None, typer.Option("--as", help="Who in the files is the person of the chat, by name.")]
 Only = Annotated[
     str | None, typer.Option(help="Only this conversation, by its title, name or number; of mem0, this user_id.")
 ]
@@ -156,7 +153,11 @@ def _rebuild(files: list[Path], model: str | None, *, reembed: bool, accept: boo
         if not reembed:
             raise InvalidInput("--model names the model to embed with, so it needs --reembed. Add --reembed.")
         if (settings.embedder, settings.model_name) != ("ollama", model):
-            typer.echo(rebuild.model_warning(model), err=True)
+            typer.echo(
+                f"Set EMBEDDER=ollama and EMBED_MODEL={model} in the settings of both the night host and the day host, and restart the "
+                "dispatcher. Until then it searches by keyword only, and the next night returns to the configured model.",
+                err=True,
+            )
             settings = rebuild.with_model(settings, model)
     report = Reporter(quiet=json or settings.log_json)
     for copy in files:  # bring it to this host, which has none
@@ -180,9 +181,9 @@ def _import(
     json: bool,
 ) -> None:
     """`wanted`: since, until, chat; `other`: which other format a file has, ""; `elsewhere`: where the archive is."""
-    from nightly import pipeline
     from nightly.backfill import import_files
     from nightly.cli.status import brief_sentence
+    from nightly.night.failure import raise_alarm
     from nightly.night.progress import Reporter
 
     settings = start_night()
@@ -210,7 +211,7 @@ def _import(
     answer(report, "\n".join([*text, *map(brief_sentence, nights)]), json=json)
     if nothing := import_files.nothing_read(report, other):
         raise nothing
-    pipeline.raise_alarm(nights)
+    raise_alarm(nights)
 
 
 def given_chat(value: str) -> str:

@@ -276,29 +276,22 @@ def pull_missing(settings: Settings, report: Reporter) -> None:
     """
     from contextlib import closing
 
-    from shared.embedding.open import open_ollama
-
-    names = _wanted(settings)
-    if not names:
-        return
-    try:
-        with closing(open_ollama(settings)) as server:
-            for name in names:
-                if server.find(name) is None:
-                    report.amounts(server.pull(name), f"pull {name}")
-                    server.digest(name)  # raises if the model is still missing
-    except EmbeddingError as error:
-        report.say(f"Nothing was pulled: {error}")
-
-
-def _wanted(settings: Settings) -> list[str]:
     from shared.config.night_settings import WORKS
     from shared.embedding.known_models import known_model
+    from shared.embedding.open import open_ollama
 
     names = []
     if settings.embedder == "ollama" and settings.indexes:
         known_model(settings.model_name, "ollama")  # a typo is reported before gigabytes are downloaded
         names.append(settings.model_name)
-    writers = [settings.writer_of(work) for work in WORKS]
-    names += [one.model for one in writers if one and one.kind == "ollama"]
-    return list(dict.fromkeys(names))
+    names += [one.model for one in map(settings.writer_of, WORKS) if one and one.kind == "ollama"]
+    if not names:
+        return
+    try:
+        with closing(open_ollama(settings)) as server:
+            for name in dict.fromkeys(names):
+                if server.find(name) is None:
+                    report.amounts(server.pull(name), f"pull {name}")
+                    server.digest(name)  # raises if the model is still missing
+    except EmbeddingError as error:
+        report.say(f"Nothing was pulled: {error}")

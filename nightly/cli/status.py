@@ -9,7 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from nightly.archive.media.bring import OUTCOMES
-from nightly.night.failure import FAILED
+from nightly.night.failure import FAILED, raise_alarm
 from nightly.night.folder import DONE, nights_dir, read_record, step_result
 from nightly.night.ledger import ENDS, INDEXED, chat_rows, totals
 from shared.config.settings import Settings
@@ -93,10 +93,8 @@ def sentence(summary: Mapping[str, Any]) -> str:
 
 def tell_nights(summaries: Sequence[Mapping[str, Any]], *, json: bool) -> None:
     """Print what these nights have done, and raise what went wrong in the last one."""
-    from nightly import pipeline
-
     answer(summaries, "\n".join(map(sentence, summaries)), json=json)
-    pipeline.raise_alarm(summaries)
+    raise_alarm(summaries)
 
 
 def print_chats(settings: Settings, runs: Sequence[int]) -> None:

@@ -20,7 +20,7 @@ from shared.release.manifest import LEXICAL, NOTE_VECTORS, NOTES
 from shared.release.manifest_schema import File
 from shared.release.parts import Earlier, part_files
 from shared.search import lexical
-from shared.system.files import make_dir, remove_tree
+from shared.system.files import make_dir
 from shared.turns.chunking import CHUNKER_VERSION, indexed_text
 from shared.vectors.base import Builder, Checked, Corpus, builder_of
 
@@ -114,14 +114,6 @@ class Build:
         wanted = VectorRows(rows, one.given.dimensions)
         self._note_parts(one.place, self._made_with(), wanted, one.plan, given)
         return Checked(counted, checked.unreached)
-
-    def clear(self) -> None:
-        """Remove what the step must not commit."""
-        remove_tree(self._out / PROOF)
-
-    def copied(self, one: Index, rows: Rows) -> int:
-        """How many vectors were not written again."""
-        return rows.total + self.carried_vectors - len(one.given) if one.plan else 0
 
     def result(self, indexes: Sequence[Index] = ()) -> dict[str, Any]:
         """What later steps and the next night need: the places in parts, all files with their hashes, the vectors of notes by chat."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import orjson
 
-from nightly.night.folder import Night
+from nightly.night.folder import Night, read_record
 from shared.config.kinds import served
 from shared.config.settings import Settings
 from shared.errors import HmemError, ReleaseRefused, SettingsError
@@ -68,10 +68,7 @@ def _file(night: Night) -> Path:
 
 
 def _known(night: Night) -> dict[str, list[str]]:
-    try:
-        return {server: list(names) for server, names in orjson.loads(_file(night).read_bytes()).items() if names}
-    except (OSError, ValueError, TypeError, AttributeError):
-        return {}
+    return {server: list(names) for server, names in (read_record(_file(night)) or {}).items() if names}
 
 
 def _remember(night: Night, servers: dict[str, list[str]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import redis
 import structlog
 
 from nightly.night.folder import Night, read_record
-from shared.errors import HmemError, LeaseLost
+from shared.errors import ArchiveDamaged, HmemError, LeaseLost, MirrorFailed, RestartFailed
 from shared.system.command import translate
 from shared.system.files import write_atomic
 from shared.wire import keys
@@ -25,6 +26,10 @@ FAILED = "failed.json"
 
 #: Stands for a step: the night was refused before its folder was created.
 BEGIN = "begin"
+#: The alarms of a night that finished, and the step that each is noted of.
+ALARMS: dict[type[HmemError], str] = {MirrorFailed: "flush", ArchiveDamaged: "archive", RestartFailed: "restart"}
+
+RESTORE = "Restore it from a copy; with ARCHIVE_MIRROR set, hmem-night verify --repair does that."
 
 
 def note(night: Night, step: str, error: Exception) -> None:
@@ -65,10 +70,37 @@ def code_of(night: Night) -> int | None:
     return (read_record(night.folder / FAILED) or {}).get("exit_code")
 
 
-def forget(night: Night) -> None:
-    """Remove the failure from Redis, since a later night has succeeded."""
+def note_end(night: Night, summary: Mapping[str, Any]) -> None:
+    """Note the alarm of a night that finished; else remove the failure from Redis, since a later night has succeeded."""
+    if alarm := alarm_of(summary):
+        note(night, ALARMS[type(alarm)], alarm)
+        return
     with contextlib.suppress(redis.RedisError):
         night.redis.delete(keys.NIGHT_FAILED)
+
+
+def alarm_of(summary: Mapping[str, Any]) -> HmemError | None:
+    """What went wrong in a night that still finished: memory is published, and the next night does not wait for a repair."""
+    if why := summary.get("mirror_failed"):
+        return MirrorFailed(
+            f"{why} Memory is published; nothing was deleted from Redis, and the next night tries again."
+        )
+    if damaged := summary["media"].get("damaged"):
+        return ArchiveDamaged(
+            f"Of the files of messages in the archive, {damaged[0]} is damaged or missing ({len(damaged)} in all). Memory is published; "
+            f"hmem-night verify names all of them. {RESTORE}"
+        )
+    if why := summary.get("restart_failed"):
+        return RestartFailed(
+            f"RESTART_COMMAND failed: {why}. Memory is published and safe; restart the dispatcher by hand."
+        )
+    return None
+
+
+def raise_alarm(summaries: Sequence[Mapping[str, Any]]) -> None:
+    """What went wrong in the last of these nights, if there are any."""
+    if summaries and (alarm := alarm_of(summaries[-1])):
+        raise alarm
 
 
 def free_bytes(directory: Path) -> int | None:

@@ -28,12 +28,7 @@ from nightly.archive.media.bring import MediaBringer
 from nightly.archive.media.places import erase as erase_media
 from nightly.archive.media.places import is_forgotten, is_intact, listed
 from nightly.archive.mirror import Mirror, MirrorDiffers, bring_up_to_date, missing_there, open_mirror
-from nightly.archive.segments import (
-    RawRecord,
-    parse_turn,
-    segment_name,
-    write_segment,
-)
+from nightly.archive.segments import RawRecord, parse_turn, segment_name, write_segment
 from nightly.imports.staging import clear
 from nightly.night.folder import Night, last_result
 from nightly.night.ledger import Ledger
@@ -63,11 +58,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         if erased.get("segments"):
             _prove(archive, exported(night))
         media = _media(night, archive, out)
-        found = {
-            "segments": archive.segments,
-            "turns": archive.all_turns,
-            "originals": archive.originals,
-        }
+        found = {"segments": archive.segments, "turns": archive.all_turns, "originals": archive.originals}
     if mirror and "error" not in mirror:
         mirror = _if_reachable(night, lambda mirror: {"proven": bring_up_to_date(mirror, night.archive_dir)})
     crash_point("archive:mirrored")

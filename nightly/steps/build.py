@@ -10,13 +10,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from nightly.index.build import Build, indexed
+from nightly.index.build import PROOF, Build, indexed
 from nightly.index.rows import read_rows
 from nightly.index.servers import make_room
 from nightly.night.folder import Night
 from shared.release.integrity import refuse_leftovers
 from shared.release.manifest import LEXICAL, NOTES
 from shared.system.faults import crash_point
+from shared.system.files import remove_tree
 from shared.vectors.base import builder_of
 
 
@@ -42,9 +43,10 @@ def run(night: Night, out: Path) -> dict[str, Any]:
         tonight.note_vectors(notes)
     crash_point("build:closed")
     checked = [tonight.check(one, rows) for one in indexes]
-    tonight.clear()
+    remove_tree(out / PROOF)
     refuse_leftovers(out)
-    copied, total = tonight.copied(indexes[0], rows), rows.total + tonight.carried_vectors
+    total = rows.total + tonight.carried_vectors
+    copied = total - len(indexes[0].given) if indexes[0].plan else 0  # not written again
     return {
         "indexes": list(names),
         "copied_forward": copied,

@@ -8,6 +8,7 @@ others are known by the hash of their prompt.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -139,7 +140,7 @@ def notes_of(answer: str, window: Window) -> list[Chunk]:
             turn = window.turns[said.message - 1]
             texts = [*said.facts[:MOST_FACTS], *said.questions[:MOST_QUESTIONS]]
             found += [_note(turn, text) for text in dict.fromkeys(map(_tidy, texts)) if query_words(text)]
-    return _numbered(found)
+    return list(_numbered(found))
 
 
 def _tidy(text: str) -> str:
@@ -153,11 +154,9 @@ def _note(turn: list[Chunk], text: str) -> Chunk:
     return replace(passage, text=text)
 
 
-def _numbered(notes: list[Chunk]) -> list[Chunk]:
+def _numbered(notes: list[Chunk]) -> Iterator[Chunk]:
     """With `~1`, `~2`, … after the id of their passage; a turn that the answer has twice counts on."""
-    counted: dict[str, int] = {}
-    found = []
+    counted = Counter[str]()
     for note in notes:
-        number = counted[note.chunk_id] = counted.get(note.chunk_id, 0) + 1
-        found.append(replace(note, chunk_id=f"{note.chunk_id}~{number}"))
-    return found
+        counted[note.chunk_id] += 1
+        yield replace(note, chunk_id=f"{note.chunk_id}~{counted[note.chunk_id]}")

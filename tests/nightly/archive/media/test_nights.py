@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from nightly import pipeline
 from nightly.archive.media import flushing
 from nightly.archive.media.bring import MediaOutcome, outcomes
+from nightly.night.failure import alarm_of
 from shared.errors import ArchiveDamaged, MirrorFailed
 from shared.release import integrity
 from tests.nightly.archive.media.kept_media import PHOTO, entry, file_of, keep, media_files, send, sha256, waiting
@@ -96,7 +96,7 @@ def test_a_damaged_file_is_named_within_a_week_until_it_is_repaired(
     light.say("t2", "the next day")
     (summary,) = light.night()
     assert [Path(path).name for path in summary["media"]["damaged"]] == [f"t1.{sha256(PHOTO)}"]
-    assert isinstance(pipeline.alarm_of(summary), ArchiveDamaged)
+    assert isinstance(alarm_of(summary), ArchiveDamaged)
     assert light.redis.keys("hcli:memory:*") == []
     monkeypatch.setattr(integrity, "SCRUB_NIGHTS", 10_000)
     for change in (lambda path: path.write_bytes(b"y"), Path.unlink):
@@ -139,7 +139,7 @@ def test_a_copy_that_differs_in_the_mirror_delays_the_flush(
     send(light, "t2", VOICE)
     (summary,) = light.night()
     assert file_of(light, "t1", PHOTO).name in summary["mirror_failed"]
-    assert isinstance(pipeline.alarm_of(summary), MirrorFailed)
+    assert isinstance(alarm_of(summary), MirrorFailed)
     assert light.redis.get(f"hcli:mem:kept:t2:{sha256(VOICE)}") == VOICE
     monkeypatch.setattr(integrity, "SCRUB_NIGHTS", 10_000)
     assert light.night()[0]["mirror_failed"], "it differs still, though it is not its turn"
