@@ -274,7 +274,7 @@ def _rewrite(directory: Path, name: str, eraser: Eraser) -> None:
 
 
 def _forget_vectors(night: Night, turns: list[Turn]) -> int:
-    """Remove what was derived from these turns from `cache.sqlite`, with the texts of a killed night; returns the number of removed vectors."""
+    """Remove what was derived from these turns from `cache.sqlite`; returns the number of removed vectors."""
     from nightly.index.vector_cache import forget
 
     texts = (text for turn in turns for text in _embedded(turn))

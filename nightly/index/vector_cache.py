@@ -75,14 +75,12 @@ class VectorCache:
 
 
 def forget(path: Path, texts: Iterable[str], say: Callable[[str], None]) -> int:
-    """Remove the vectors of these texts, of every model, and the model-written texts of a killed night; returns the number of removed vectors.
-    Of a damaged file all are removed, uncounted."""
+    """Remove the vectors of these texts, of every model; returns the number of removed vectors. Of a damaged file all are removed, uncounted."""
     if not path.exists():
         return 0
     gone = 0
     with damaged_removed(path) as damage, closing(open_cache(path, say)) as connection:
         with connection:
-            connection.execute("DELETE FROM texts")
             before = connection.total_changes
             # A note says in other words what a turn said, so all of them go: embedding them again takes minutes.
             connection.execute(

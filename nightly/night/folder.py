@@ -162,11 +162,10 @@ def is_damage(error: sqlite3.Error) -> bool:
     return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
 
 
-#: Vectors by (embedding, text), and what a model wrote tonight, until it is archived.
+#: Vectors by (embedding, text).
 _CACHED = (
     "CREATE TABLE IF NOT EXISTS embeddings (id INTEGER PRIMARY KEY, name TEXT UNIQUE)",
     "CREATE TABLE IF NOT EXISTS vectors (embedding INTEGER, text_sha256 BLOB, vector BLOB, PRIMARY KEY (embedding, text_sha256))",
-    "CREATE TABLE IF NOT EXISTS texts (key TEXT PRIMARY KEY, record BLOB) WITHOUT ROWID",
 )
 
 

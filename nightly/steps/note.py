@@ -13,7 +13,7 @@ from typing import Any
 
 from nightly.index.chunk_file import ChunkFolder, line_of, writing_chunks
 from nightly.night.folder import Night
-from nightly.writing.model_texts import ModelTexts, drop_leftovers
+from nightly.writing.model_texts import ModelTexts
 from nightly.writing.notes import NotesAnswer, Window, notes_of, refuse, windows_of
 from shared.turns.chunk import Chunk, turn_order
 
@@ -23,10 +23,8 @@ OPTIONS: dict[str, Any] = {"temperature": 0, "seed": 1, "num_ctx": 8192, "num_pr
 
 def run(night: Night, out: Path) -> dict[str, Any]:
     writer_model, written = night.settings.writer_of("notes"), dict[str, list[Chunk]]()
-    if writer_model is None:
-        drop_leftovers(night)
-        result: dict[str, Any] = {"model": None, "again": []}
-    else:
+    result: dict[str, Any] = {"model": None, "again": []}
+    if writer_model is not None:
         with closing(ModelTexts(night, "note", writer_model, OPTIONS, refuse=refuse, form=NotesAnswer)) as texts:
             result = _ask(night, texts, written)
     with writing_chunks(out) as writer:

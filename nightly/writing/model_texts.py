@@ -11,17 +11,17 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from nightly.archive.segments import ArchivedTexts, WrittenText, read_texts, write_texts
-from nightly.night.folder import CACHE, Night, damaged_removed, open_cache
+from nightly.night.folder import Night, read_record
 from nightly.writing.writers import open_writer
 from shared.errors import EmbeddingError
 from shared.system.faults import crash_point
+from shared.system.files import make_dir, remove_tree, write_atomic
 from shared.text.marks import harmless
 from shared.text.templates import templates
 from shared.turns.records import well_formed
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from shared.config.night_settings import Writer
 
 TEMPLATES = templates("nightly.writing")
+#: In the night's folder: what was written, until it is archived. A night that is killed does not ask for it again.
+CACHED = "texts.tmp"
 #: After so many failures in a row nothing more is requested: each may take the whole time limit.
 FAILURES_IN_A_ROW = 3
 OUT_OF_TIME = "WRITER_MINUTES were used up"
@@ -68,7 +70,7 @@ class ModelTexts:
         self._options, self._refuse = options, refuse
         self._schema = form.model_json_schema() if form else None
         self._archive: ArchivedTexts = read_texts(night.archive_dir)
-        self._cache = TextCache(night.settings.hmem_night_dir / CACHE, night.report.say)
+        self._cached = make_dir(night.folder / CACHED)
         self._new: list[WrittenText] = []
         self._gave_up: str | None = None
         self._usable = 0  # answers of tonight
@@ -113,18 +115,22 @@ class ModelTexts:
             self.reused += 1
             return found
         key = self._key(chat_id, made_from, prompt)
-        text = self._cache.get(key)
-        if text is None:
+        if record := read_record(self._cache_of(key)):
+            text = WrittenText.from_json(record)
+        else:
             answer = self._asked(name, chat_id, prompt)
             if answer is None:
                 return None
             if name in self.refused:
                 key = self._key(chat_id, made_from, prompt, refused=True)
             text = WrittenText(key, self.model, self._digest, chat_id, answer, tuple(turns))
-            self._cache.put(text)
+            write_atomic(self._cache_of(key), orjson.dumps(text.to_json()))
             crash_point(f"{self._step}:text-cached")
         self._new.append(text)
         return text.text
+
+    def _cache_of(self, key: str) -> Path:
+        return self._cached / f"{key.removeprefix('sha256:')}.json"
 
     def _key(self, chat_id: str, made_from: Sequence[str], prompt: str, *, refused: bool = False) -> str:
         version = "" if self._schema and not refused else self._digest
@@ -173,7 +179,7 @@ class ModelTexts:
             self._gave_up = f"{FAILURES_IN_A_ROW} failures in a row before it, the last one: {reason}"
 
     def archive(self) -> None:
-        """Tonight's texts into the archive, in one file; but no refusal of a night in which most answers say nothing."""
+        """Tonight's texts into the archive, in one file, and no other place; but no refusal of a night in which most answers say nothing."""
         if len(self.refused) >= FAILURES_IN_A_ROW * max(1, self._usable):
             last = list(self.refused.values())[-1]
             self._gave_up = f"{len(self.refused)} of {self.asked} answers could not be used, the last one: {last}"
@@ -182,7 +188,7 @@ class ModelTexts:
         if self._new:
             write_texts(self._night.archive_dir, self._night.run, self._new)
             crash_point(f"{self._step}:texts-archived")
-        self._cache.clear()
+        remove_tree(self._cached)
 
     def result(self) -> dict[str, Any]:
         """`model` is recorded in the release if it was reachable; otherwise the next night rebuilds, to ask it again."""
@@ -205,42 +211,9 @@ class ModelTexts:
         return f"no answer could be used, the last one: {list(self.failed.values())[-1]}"
 
     def close(self) -> None:
-        self._cache.close()
         if self._server is not None:
             self._server.close()
 
 
 def _says(answer: str) -> bool:
     return bool(WrittenText("", "", "", "", answer).sayings)
-
-
-def drop_leftovers(night: Night) -> None:
-    """Delete the texts of a killed night whose model is not named any more."""
-    path = night.settings.hmem_night_dir / CACHE
-    if path.exists():
-        with damaged_removed(path), closing(TextCache(path, night.report.say)) as cache:
-            cache.clear()
-
-
-class TextCache:
-    """`cache.sqlite`: what a model wrote tonight, until it is archived. A night that is killed does not ask for it again."""
-
-    def __init__(self, path: Path, say: Callable[[str], None]) -> None:
-        self._connection = open_cache(path, say)
-
-    def get(self, key: str) -> WrittenText | None:
-        row = self._connection.execute("SELECT record FROM texts WHERE key = ?", (key,)).fetchone()
-        return WrittenText.from_json(orjson.loads(row[0])) if row else None
-
-    def put(self, text: WrittenText) -> None:
-        with self._connection:
-            record = orjson.dumps(text.to_json())
-            self._connection.execute("INSERT OR REPLACE INTO texts VALUES (?,?)", (text.key, record))
-
-    def clear(self) -> None:
-        """Delete the texts, which are archived now: no second place may store a chat's words."""
-        with self._connection:
-            self._connection.execute("DELETE FROM texts")
-
-    def close(self) -> None:
-        self._connection.close()

@@ -80,8 +80,6 @@ def test_caches_texts_and_damaged_imports_go_too(world: World) -> None:
         (world.night_dir / "imports").mkdir(exist_ok=True)
         (world.night_dir / "imports" / "0.bad").write_text(SECRET)
         with closing(sqlite3.connect(world.night_dir / "cache.sqlite")) as cache, cache:
-            cache.execute("CREATE TABLE IF NOT EXISTS texts (key TEXT PRIMARY KEY, record BLOB) WITHOUT ROWID")
-            cache.execute("INSERT INTO texts VALUES ('k', ?)", (SECRET.encode(),))
             (vectors,) = cache.execute("SELECT count(*) FROM vectors").fetchone()
         stone(world)
         world.night()

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from nightly.archive.segments import WrittenText
 from nightly.index.vector_cache import NOTES, VectorCache, forget
-from nightly.writing.model_texts import TextCache
 from shared.embedding.known_models import MINILM
 from tests.support.night.builds import Said
 
@@ -51,8 +49,6 @@ def test_vectors_are_found_by_text_and_embedding(path: Path, vectors: Vectors) -
 
 
 def test_what_is_forgotten_is_in_no_byte_of_the_cache(path: Path, vectors: Vectors) -> None:
-    with closing(TextCache(path, print)) as written:
-        written.put(WrittenText("k", "model", "digest", "1", "written by a model"))
     kept = [*(VectorCache(path, one, print) for one in (IDENTITY, OTHER)), VectorCache(path, IDENTITY, print, "notes")]
     for cache, texts in zip(kept, (TEXTS, TEXTS[:1], ["a note"]), strict=True):
         cache.put(texts, vectors[: len(texts)])
@@ -63,7 +59,6 @@ def test_what_is_forgotten_is_in_no_byte_of_the_cache(path: Path, vectors: Vecto
     gone = {0: False, 1: True, 7: False, 8: True}
     assert {number: vectors[number][:64].tobytes() in left for number in gone} == gone
     assert NOTES.encode() not in left
-    assert b"written by a model" not in left
     with closing(VectorCache(path, IDENTITY, print)) as cache:
         assert [one is None for one in cache.get_many(TEXTS)].count(True) == 2
 
