@@ -115,16 +115,15 @@ class ModelTexts:
             self.reused += 1
             return found
         key = self._key(chat_id, made_from, prompt)
-        if record := read_record(self._cache_of(key)):
-            text = WrittenText.from_json(record)
-        else:
+        text = _read_text(self._cache_of(key))
+        if text is None:
             answer = self._asked(name, chat_id, prompt)
             if answer is None:
                 return None
             if name in self.refused:
                 key = self._key(chat_id, made_from, prompt, refused=True)
             text = WrittenText(key, self.model, self._digest, chat_id, answer, tuple(turns))
-            write_atomic(self._cache_of(key), orjson.dumps(text.to_json()))
+            write_atomic(self._cache_of(text.key), orjson.dumps(text.to_json()))
             crash_point(f"{self._step}:text-cached")
         self._new.append(text)
         return text.text
@@ -213,6 +212,14 @@ class ModelTexts:
     def close(self) -> None:
         if self._server is not None:
             self._server.close()
+
+
+def _read_text(path: Path) -> WrittenText | None:
+    """None if it is not there, or damaged."""
+    try:
+        return WrittenText.from_json(read_record(path) or {})
+    except (KeyError, TypeError):
+        return None
 
 
 def _says(answer: str) -> bool:
