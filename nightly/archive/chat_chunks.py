@@ -27,20 +27,14 @@ from shared.turns.records import RecordRefused, Turn
 OPEN_FILES = 200
 
 
-class ChatReader:
+class ChatReader(ExitStack):
     """Reads chats; a context manager, which closes the segments. ArchiveDamaged where a line is not what the catalog says: then the next night makes
     the catalog anew."""
 
     def __init__(self, catalog: Catalog, directory: Path) -> None:
+        super().__init__()
         self._catalog, self._directory = catalog, directory
         self._files: dict[str, int] = {}
-        self._opened = ExitStack()
-
-    def __enter__(self) -> ChatReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._opened.close()
 
     def archived(self, chat_id: str) -> Iterator[Turn]:
         """The last version of each turn, including turns that a tombstone hides, as they lie in the segments."""
@@ -110,10 +104,10 @@ class ChatReader:
     def _file(self, name: str) -> int:
         if name not in self._files:
             if len(self._files) >= OPEN_FILES:
-                self._opened.close()
+                self.close()
                 self._files.clear()
             self._files[name] = os.open(self._directory / name, os.O_RDONLY | os.O_CLOEXEC)
-            self._opened.callback(os.close, self._files[name])
+            self.callback(os.close, self._files[name])
         return self._files[name]
 
 

@@ -165,12 +165,17 @@ def bring_up_to_date(mirror: Mirror, archive_dir: Path) -> int:
     if found.different and (outdated := _from_before_erasing(mirror, archive_dir, found.different)):
         mirror.supersede(archive_dir, outdated)
         found = mirror.compare(archive_dir, names)
+    return len(proven(mirror, found))
+
+
+def proven(mirror: Mirror, found: Comparison) -> list[str]:
+    """The files that were compared; MirrorDiffers unless the mirror has all of them byte for byte."""
     if wrong := [*found.different, *found.missing]:
         raise MirrorDiffers(
             f"In the mirror {mirror.place}, {wrong[0]} differs from the archive ({len(wrong)} files in all). Nothing was deleted. "
             "Run hmem-night verify --repair: it checks the hashes of both copies and repairs the damaged one."
         )
-    return len(found.same)
+    return found.same
 
 
 def _from_before_erasing(mirror: Mirror, archive_dir: Path, names: list[str]) -> list[str]:

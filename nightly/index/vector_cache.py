@@ -43,12 +43,8 @@ class VectorCache:
         with self._connection:
             self._embedding = _id_of(self._connection, _name(identity, kind))
 
-    def get(self, text: str) -> Vectors | None:
-        """The text's vector, shape (dimensions,), or None."""
-        return next(self.get_many([text]))
-
     def get_many(self, texts: Sequence[str]) -> Iterator[Vectors | None]:
-        """The same of each text, in order; some hundred of them are in memory at once."""
+        """The vector of each text, shape (dimensions,), or None, in order; some hundred of them are in memory at once."""
         for start in range(0, len(texts), TEXTS_OF_A_QUERY):
             digests = [_digest(text) for text in texts[start : start + TEXTS_OF_A_QUERY]]
             rows = self._connection.execute(

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -114,8 +115,8 @@ class _Filler:
 
     def __init__(self, embedder: Embedder, cache: VectorCache, vectors: MappedRows, total: int) -> None:
         self._embedder, self._cache, self._vectors, self._total = embedder, cache, vectors, total
+        self._at_once = max(BATCH_TEXTS, embedder.texts_at_once)
         self._missing: dict[str, list[tuple[int, str]]] = {}  # text -> row and id of its chunks, until it is embedded
-        self._batch: list[str] = []
         self._refused: dict[str, str] = {}  # text -> reason
         self._reasons: dict[str, str] = {}  # chunk id -> reason
         self._embedded = self._cached = 0
@@ -124,26 +125,23 @@ class _Filler:
         """The chunks of one chat; what the cache does not have waits for a whole batch, or for `embed`."""
         known, vectors = set[str](), self._vectors.looking_at(len(rows))
         cached = self._cache.get_many([text for _, text in chunks])
-        for row, (chunk, text), kept in zip(rows, chunks, cached, strict=True):
+        for row, (chunk, text), vector in zip(rows, chunks, cached, strict=True):
             if text in self._refused:
                 self._reasons[chunk.chunk_id] = self._refused[text]
-            elif text in self._missing:
-                self._missing[text].append((row, chunk.chunk_id))
-            elif (vector := self._cache.get(text) if kept is None else kept) is not None:  # perhaps embedded just now
+            elif vector is None:
+                self._missing.setdefault(text, []).append((row, chunk.chunk_id))
+            else:
                 vectors[row] = vector
                 known.add(text)
-            else:
-                self._missing[text] = [(row, chunk.chunk_id)]
-                self._batch.append(text)
-                if len(self._batch) >= max(BATCH_TEXTS, self._embedder.texts_at_once):
-                    self.embed()
         self._cached += len(known)
+        self.embed(least=self._at_once)
 
-    def embed(self) -> None:
-        """The batch; EmbeddingError if the model refuses too much."""
-        if not self._batch:
-            return
-        batch, self._batch = self._batch, []
+    def embed(self, least: int = 1) -> None:
+        """A batch after the other, while so many texts are missing; EmbeddingError if the model refuses too much."""
+        while len(self._missing) >= least:
+            self._embed(list(islice(self._missing, self._at_once)))
+
+    def _embed(self, batch: list[str]) -> None:
         answer = self._embedder.embed_documents(batch)
         refused, made = answer.refused, answer.vectors
         good = [row for row in range(len(batch)) if row not in refused]

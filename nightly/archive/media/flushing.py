@@ -19,7 +19,7 @@ from typing import Any, cast
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.media.bring import ALREADY, ARCHIVED, DONE, FORGOTTEN, ORPHANED, VANISHED, MediaOutcome, outcomes
 from nightly.archive.media.places import is_forgotten, is_intact, is_path, is_there, listed
-from nightly.archive.mirror import Mirror, MirrorDiffers
+from nightly.archive.mirror import Mirror, proven
 from nightly.archive.segments import Segment
 from nightly.night.folder import Night, last_result
 from nightly.night.lease import fenced
@@ -64,13 +64,7 @@ def bring_up_to_date(mirror: Mirror, night: Night, catalog: Catalog, wanted: set
     mirror.add(archive_dir, [path for path in here if path not in there])
     crash_point("flush:media-mirrored")
     chosen = [path for path in here if path not in there or path in wanted or is_due(path, night.run)]
-    found = mirror.compare(archive_dir, chosen)
-    if wrong := [*found.different, *found.missing]:
-        raise MirrorDiffers(
-            f"In the mirror {mirror.place}, {wrong[0]} differs from the archive ({len(wrong)} files of messages in all). Nothing was deleted. "
-            "Run hmem-night verify --repair: their names are their hashes, and it repairs the damaged copies."
-        )
-    return set(found.same)
+    return set(proven(mirror, mirror.compare(archive_dir, chosen)))
 
 
 def mirror_media(night: Night, mirror: Mirror) -> set[str]:

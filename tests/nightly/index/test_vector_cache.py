@@ -41,10 +41,10 @@ def test_vectors_are_found_by_text_and_embedding(path: Path, vectors: Vectors) -
         assert [one is None for one in found] == [True, *[False] * 601, True]
         assert np.array_equal(np.array(found[1:601]), vectors[:600])
         assert np.array_equal(found[601], vectors[3])  # type: ignore[arg-type]
-        assert np.array_equal(other.get(TEXTS[0]), vectors[5])  # type: ignore[arg-type]
-        assert other.get(TEXTS[1]) is None
+        assert np.array_equal(next(other.get_many([TEXTS[0]])), vectors[5])  # type: ignore[arg-type]
+        assert next(other.get_many([TEXTS[1]])) is None
         cache.put(TEXTS[:1], vectors[9:10])
-        assert np.array_equal(cache.get(TEXTS[0]), vectors[9])  # type: ignore[arg-type]
+        assert np.array_equal(next(cache.get_many([TEXTS[0]])), vectors[9])  # type: ignore[arg-type]
         assert list(cache.get_many([])) == []
 
 
@@ -69,5 +69,5 @@ def test_half_a_cache_begins_anew_and_says_so(path: Path, vectors: Vectors) -> N
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     report = Said()
     with closing(VectorCache(path, IDENTITY, report.say)) as cache:
-        assert cache.get(TEXTS[0]) is None
+        assert next(cache.get_many([TEXTS[0]])) is None
     assert "was damaged" in report.lines[0]

@@ -45,7 +45,7 @@ def test_vectors_of_other_prefixes_are_other_vectors(tmp_path: Path) -> None:
     vector = np.ones((1, 768), np.float32)
     for identity in identities:
         cache = VectorCache(tmp_path / "cache.sqlite", identity, print)
-        assert cache.get("a note") is None
+        assert next(cache.get_many(["a note"])) is None
         cache.put(["a note"], vector)
         cache.close()
 
