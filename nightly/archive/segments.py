@@ -216,7 +216,9 @@ class Segment:
             sha256 = proven_hash(path)
             if sha256 is None:
                 raise ValueError("its last line does not match its content")
-            self.sha256, self.header = sha256, header_of(path)
+            self.sha256 = sha256
+            with path.open("rb") as handle:
+                self.header: Record = orjson.loads(handle.readline())
             run, kind = self.header["run"], self.header["kind"]
             if (run, kind) != (run_of(path.name), kind_of(path.name)):
                 raise ValueError(f"it contains another file: {kind} of run {run}")
@@ -290,13 +292,6 @@ def write_texts(directory: Path, run: int, texts: Iterable[WrittenText]) -> None
     names = itertools.chain([f"texts-{run}.jsonl"], (f"texts-{run}.{attempt}.jsonl" for attempt in itertools.count(2)))
     path = next(directory / name for name in names if not (directory / name).exists())
     write_segment(path, run, (text.to_json() for text in texts), kind="texts")
-
-
-def header_of(path: Path) -> dict[str, Any]:
-    """The first line of a verified segment."""
-    with path.open("rb") as handle:
-        header: dict[str, Any] = orjson.loads(handle.readline())
-    return header
 
 
 def erased_since(old: Path, new: Path) -> bool:

@@ -114,7 +114,7 @@ def _manifest(night: Night) -> Manifest:
 def _wait_until_served(night: Night) -> None:
     """Every dispatcher that lives must report this run."""
     deadline = time.monotonic() + night.settings.publish_wait
-    while late := _behind(night):
+    while late := {name: run for name, run in living(night.redis).items() if run != night.run}:
         if time.monotonic() > deadline:
             name, run = next(iter(late.items()))
             raise PublishFailed(
@@ -124,7 +124,3 @@ def _wait_until_served(night: Night) -> None:
                 f"its name: redis-cli SREM {keys.WORKERS} NAME, and DEL {keys.lease('NAME')}."
             )
         time.sleep(SERVED_POLL_SECONDS)
-
-
-def _behind(night: Night) -> dict[str, int | None]:
-    return {name: run for name, run in living(night.redis).items() if run != night.run}

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from nightly.archive.segments import RawRecord, Segment, WrittenText, header_of, parse_turn
+from nightly.archive.segments import RawRecord, Segment, WrittenText, parse_turn
 from shared.system.archive_folder import archive_files
 from shared.system.files import sha256_file
 from shared.turns.records import RecordRefused, Tombstone, Turn, time_order, turn_key
@@ -96,5 +96,5 @@ def add_segment(archive: Archive, directory: Path, run: int, name: str) -> None:
             turn = parse_turn(raw, archive.owner_of)
             archive.versions[turn.turn_id] = turn, record["sha256"]
     archive.segments[name] = sha256_file(directory / name)
-    if original := header_of(directory / name).get("original"):
+    if original := Segment(directory / name).original:
         archive.originals[name] = original
