@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from getpass import getuser
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -123,10 +123,8 @@ def backfill(
         raise InvalidInput(f"No file was named: hmem-night backfill {form} FILE.")
     if form != "jsonl" and Path("-") in files:
         raise InvalidInput(f"Only backfill jsonl reads standard input. Name a file for backfill {form}.")
-    options = {name: value for name, value in given.items() if isinstance(value, str) and name not in OF_FILES}
     other = "" if recognised else other_format(form, files)
-    limits = (since, until, chat)
-    _import(form, files, limits, options, other, dry_run=dry_run, elsewhere=hand_over, json=json)
+    _import(form, files, given, other, dry_run=dry_run, json=json)
 
 
 def _list_formats(*, json: bool) -> None:
@@ -169,28 +167,18 @@ def _rebuild(files: list[Path], model: str | None, *, reembed: bool, accept: boo
     tell_nights(rebuild.rebuild_archive(settings, report, reembed=reembed, accept=accept), json=json)
 
 
-def _import(
-    form: str,
-    files: list[Path],
-    wanted: tuple[str | None, str | None, str | None],
-    options: Mapping[str, str],
-    other: str,
-    *,
-    dry_run: bool,
-    elsewhere: bool,
-    json: bool,
-) -> None:
-    """`wanted`: since, until, chat; `other`: which other format a file has, ""; `elsewhere`: where the archive is."""
+def _import(form: str, files: list[Path], given: Mapping[str, Any], other: str, *, dry_run: bool, json: bool) -> None:
+    """`given`: options by name; `other`: which other format a file has, if any."""
     from nightly.backfill import import_files
     from nightly.cli.status import brief_sentence
     from nightly.night.failure import raise_alarm
     from nightly.night.progress import Reporter
 
     settings = start_night()
-    since, until, chat = wanted
-    chat_id = None if chat is None else given_chat(chat)
-    limits = import_files.wanted_of(since, until, chat_id, settings.timezone)
-    request = import_files.Request(form, files, limits, options)
+    chat_id = given_chat(given["chat"]) if "chat" in given else None
+    limits = import_files.wanted_of(given.get("since"), given.get("until"), chat_id, settings.timezone)
+    options = {name: value for name, value in given.items() if name not in OF_FILES}
+    request, elsewhere = import_files.Request(form, files, limits, options), "hand-over" in given
     quiet = settings.log_json or (json and not dry_run)  # hmem import shows that of a plan
     progress = Reporter(quiet=quiet, counts=False)
 
