@@ -100,7 +100,6 @@ def test_what_is_written_is_not_asked_for_again(written: World, ollama: OllamaAp
     first = {chat: summary(written, chat) for chat in ("9912", "77")}
     ollama.chat_reply = "something else"
     (written.memory_dir / "current").unlink()
-    (written.night_dir / "cache.sqlite").unlink()
     written.environment |= {"HMEM_MEMORY_DIR": str(written.root / "second"), "OLLAMA_URL": f"http://127.0.0.1:{free_port()}"}  # fmt: skip
     written.night()
     assert len(ollama.asked()) == 3
