@@ -18,23 +18,23 @@ BUDGETS = {
     "dispatcher/bots": 2585,
     "dispatcher/chat_data": 2215,
     "dispatcher/claude": 960,
-    "dispatcher/cli": 1666,
+    "dispatcher/cli": 1670,
     "dispatcher/features": 7950,
     "dispatcher/health": 1310,
     "dispatcher/installation": 1610,
     "dispatcher/memory": 4285,
-    "dispatcher/prompt": 861,
+    "dispatcher/prompt": 865,
     "dispatcher/queue": 1145,
     "dispatcher/releases": 430,
-    "nightly": 355,
-    "nightly/archive": 1825,
-    "nightly/backfill": 370,
-    "nightly/cli": 690,
+    "nightly": 330,
+    "nightly/archive": 1785,
+    "nightly/backfill": 345,
+    "nightly/cli": 635,
     "nightly/imports": 3460,
-    "nightly/index": 815,
-    "nightly/night": 755,
-    "nightly/steps": 1000,
-    "nightly/writing": 465,
+    "nightly/index": 790,
+    "nightly/night": 790,
+    "nightly/steps": 955,
+    "nightly/writing": 450,
     "scripts": 2450,
     "shared": 155,
     "shared/config": 905,
@@ -43,12 +43,12 @@ BUDGETS = {
     "shared/ranking": 755,
     "shared/release": 695,
     "shared/search": 1495,
-    "shared/system": 1240,
+    "shared/system": 1245,
     "shared/text": 810,
     "shared/turns": 1190,
     "shared/vectors": 1715,
     "shared/wire": 680,
-    "tests": 44420,
+    "tests": 44415,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 76, 40, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 47_887
+    assert product <= 47_705
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:
