@@ -11,7 +11,6 @@ import secrets
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from dispatcher.installation import environment
 from dispatcher.installation.layout import Layout, give
@@ -31,18 +30,22 @@ SECRETS = {
 }
 #: Those that several parts need.
 SHARED_SECRETS = ("QDRANT_API_KEY", "REDIS_VECTORS_URL", "DAY_STORE_URL", "HEARTBEAT_URL", "QDRANT_URL")
+#: Each file's values, by name in capitals, as text.
+Files = dict[Path, dict[str, str]]
 _HEAD = f"{WRITTEN_BY}; yours to change (docs/settings.md). After a change restart: hmem init does.\n"
 
 
-def given_settings(layout: Layout) -> dict[str, str]:
-    """What the environment sets, and for the rest what an earlier installation has in its files: name in capitals → value as text."""
-    found: dict[str, Any] = {}
-    for path in [*_secret_files(layout), layout.settings_file]:
-        found |= _values_of(path)
-    if layout.kind == "three-users" and (owner := _values_of(layout.secrets / "owner.toml")):
-        found |= owner  # of REDIS_URL, the owner's
-    found |= environment.given(setting_names())
-    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in found.items()}
+def read_files(layout: Layout) -> Files:
+    """What an earlier installation has in its files."""
+    return {path: _values_of(path) for path in [*_secret_files(layout), layout.settings_file]}
+
+
+def given_settings(layout: Layout, files: Files | None = None) -> dict[str, str]:
+    """What the environment sets, and for the rest what the files have: name in capitals → value as text."""
+    files, found = files or read_files(layout), dict[str, str]()
+    for path in (*files, layout.secrets / "owner.toml"):  # of REDIS_URL, the owner's
+        found |= files.get(path, {})
+    return found | environment.given(setting_names())
 
 
 def settings_hash(layout: Layout) -> str:
@@ -51,19 +54,30 @@ def settings_hash(layout: Layout) -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
 
 
-def write_settings(layout: Layout, values: Mapping[str, str], *, own_redis: bool) -> bool:
-    """Whether anything changed. With three users, our own Redis has a user for each part: `write_redis_users` writes those."""
+def write_settings(layout: Layout, values: Mapping[str, str], *, own_redis: bool, known: Files | None = None) -> bool:
+    """Whether anything changed. `known`: what was read from the files, and is written from now on: a value that is there already may have another
+    one by now, from the owner's page or by hand, which stays. With three users, our own Redis has a user for each part: `write_redis_users`
+    writes those."""
+    known = {} if known is None else known
+
+    def write(path: Path, wanted: Mapping[str, str], mode: int) -> bool:
+        before = known.setdefault(path, {})
+        new = {name: value for name, value in wanted.items() if before.get(name) != value}
+        changed = write_values(path, new, mode)
+        before |= new
+        return changed
+
     if layout.kind != "three-users":
-        return write_values(layout.settings_file, values, 0o600)
+        return write(layout.settings_file, values, 0o600)
     of_features = [name for module in feature_modules("settings") for name in getattr(module, "OWNER_SECRETS", ())]
     parts = SECRETS | {"owner": (*SECRETS["owner"], *of_features)}
     secret = {*SHARED_SECRETS, "REDIS_URL", *(name for names in parts.values() for name in names)}
-    changed = write_values(layout.settings_file, {k: v for k, v in values.items() if k not in secret}, 0o644)
+    changed = write(layout.settings_file, {k: v for k, v in values.items() if k not in secret}, 0o644)
     for part, names in parts.items():
         wanted = {name: values[name] for name in (*names, *SHARED_SECRETS) if name in values}
         if "REDIS_URL" in values and not own_redis:
             wanted["REDIS_URL"] = values["REDIS_URL"]
-        changed |= write_values(layout.secrets / f"{part}.toml", wanted, 0o600)
+        changed |= write(layout.secrets / f"{part}.toml", wanted, 0o600)
     return changed
 
 
@@ -125,9 +139,10 @@ def _secret_files(layout: Layout) -> list[Path]:
     return [layout.secrets / f"{part}.toml" for part in SECRETS] if layout.kind == "three-users" else []
 
 
-def _values_of(path: Path) -> dict[str, Any]:
+def _values_of(path: Path) -> dict[str, str]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        return {name: value if isinstance(value, str) else json.dumps(value) for name, value in found.items()}
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

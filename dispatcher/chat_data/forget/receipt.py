@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,12 @@ import orjson
 from dispatcher.chat_data.forget.archive_part import NightPart
 from dispatcher.chat_data.forget.journal import Journal
 from dispatcher.chat_data.forget.layers.store import StoreLayer
+from dispatcher.chat_data.forget.request import ForgetRequest
 from dispatcher.chat_data.forget.select import Selection
 from dispatcher.memory.store.whose import said_by
 from shared.config.settings import Settings
 from shared.system.files import make_dir, read_own, write_atomic
-from shared.text.format import one_line, shorten, time_text, zoned_text
+from shared.text.format import date_text, one_line, shorten, time_text, zoned_text
 from shared.text.templates import templates
 from shared.vectors.on_server import servers
 
@@ -27,7 +29,7 @@ _TEMPLATES = templates("dispatcher.chat_data.forget", trim_blocks=True, lstrip_b
 
 
 def preview(selection: Selection, night: NightPart, stays: list[dict[str, str]]) -> dict[str, Any]:
-    """`stays`: what no command can remove."""
+    """`stays`: what no command can remove. `days`: day → its turns."""
     turns = sorted(selection.turns.items(), key=lambda item: item[1][0])
     running = sum(bool(one.worker) for one in selection.tasks)
     return {
@@ -36,6 +38,7 @@ def preview(selection: Selection, night: NightPart, stays: list[dict[str, str]])
         "turns": len(turns),
         "first": turns[0][1][0] if turns else None,
         "last": turns[-1][1][0] if turns else None,
+        "days": dict(Counter(date_text(at, night.settings.timezone) for _, (at, _) in turns)),
         "texts": [
             {"chat_id": chat_id, "turn_id": turn_id, "at": at, "text": _short(text)}
             for (chat_id, turn_id), (at, text) in turns[:SHOWN]
@@ -120,7 +123,7 @@ def receipts(state_dir: Path) -> list[dict[str, Any]]:
 
 
 def what_stays(
-    redis: list[dict[str, str]], store: StoreLayer | None, kind: str, settings: Settings
+    redis: list[dict[str, str]], store: StoreLayer | None, asked: ForgetRequest, settings: Settings
 ) -> list[dict[str, str]]:
     """Where the text may remain out of reach of our commands, and what the owner can do about it.
 
@@ -153,9 +156,9 @@ def what_stays(
     ]
     out_of_reach = _always_out_of_reach()
     stays += (
-        out_of_reach[:1] if kind == "import" else out_of_reach
+        out_of_reach[:1] if asked.kind == "import" else out_of_reach
     )  # an import may come again: just the owner's copies are named
-    if kind == "matching":
+    if asked.typed:
         stays.append(_stays("your shell's history", "the text was typed there", "remove the line (history -d)"))
     return stays
 
@@ -170,7 +173,7 @@ def _always_out_of_reach() -> list[dict[str, str]]:
         _stays(
             "freed memory of running processes, and swap space",
             "the dispatchers have dropped their caches, but freed memory is overwritten only gradually",
-            "restart them (systemctl restart hmem-dispatcher), and any hmem mcp that you started yourself",
+            "restart the programs, or the computer; and any hmem mcp that you started yourself",
         ),
         _stays(
             "the chat in Telegram itself",

@@ -38,6 +38,7 @@ class ForgetRequest:
     copies: tuple[str, ...] = ()  # directories with copies of the archive, which are to lose the words, too
     batch: str = ""  # of the kind `import`: what only this import has brought, which may come in again
     hidden: bool = False  # turns hidden by requests from chats; missing ones are skipped
+    typed: bool = False  # as an argument of a command, so that a shell's history has the text
 
     def to_json(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if value}

@@ -97,7 +97,7 @@ def carry_out(context: ForgetContext, journal: Journal, *, accept: bool = False)
     """Do all steps; returns the receipt. The journal remains if something is pending or was found, unless the owner accepts that."""
     work = ForgetRun(context, journal)
     work.run_all(STEPS)
-    stays = what_stays(work.rewrite(), context.store, journal.scope.asked.kind, context.settings)
+    stays = what_stays(work.rewrite(), context.store, journal.scope.asked, context.settings)
     record = receipt(journal, work.found, stays, work.pending, accept=accept)
     write_receipt(context.settings.hmem_state_dir, record)
     crash_point("forget:receipt")

@@ -169,14 +169,15 @@ def _asked(settings: Settings, chat: str, before: str, turns: list[str], matchin
         raise InvalidInput("--before requires --chat and works with nothing else. Omit it, or select the chat.")
     if turns:
         return ForgetRequest("turn", chat_id, turn_ids=asked_turns(turns))
-    if matching == "-":
+    typed = matching != "-"
+    if not typed:
         matching = sys.stdin.read().strip()
         if not matching:  # never the whole chat instead
             raise InvalidInput(
                 "--matching=- read no text from standard input. Give the text there; nothing was changed."
             )
     if matching:
-        return ForgetRequest("matching", chat_id, text=asked_text(matching))
+        return ForgetRequest("matching", chat_id, text=asked_text(matching), typed=typed)
     return ForgetRequest("chat", chat_id, _moment(before, settings)) if chat_id else None
 
 
@@ -203,7 +204,7 @@ def begin(context: ForgetContext, asked: ForgetRequest, *, yes: bool, later: boo
     if not yes:
         night = NightPart(context.settings, context.client, selection.scope.tombstones, later)
         shown = preview(
-            selection, night, what_stays(not_rewritten(context.settings), context.store, asked.kind, context.settings)
+            selection, night, what_stays(not_rewritten(context.settings), context.store, asked, context.settings)
         )
         if json:
             print_json({"preview": shown, "done": False})

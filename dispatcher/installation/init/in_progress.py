@@ -15,6 +15,7 @@ from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 
 from dispatcher.installation import environment
 from dispatcher.installation.layout import Layout, give
+from dispatcher.installation.settings_files import Files
 from shared.config.settings import Settings, settings_from
 from shared.errors import InstallationIncomplete, SettingsError
 
@@ -121,7 +122,8 @@ def is_for_people() -> bool:
 
 @dataclass
 class InstallationInProgress:
-    """`values` are the settings to be, by name in capitals. `fresh`: nothing was created before; `changed`: a settings file was."""
+    """`values` are the settings to be, by name in capitals; `files`: what this run has read of them and written. `fresh`: nothing was created
+    before; `changed`: a settings file was."""
 
     layout: Layout
     terminal: Terminal
@@ -130,6 +132,7 @@ class InstallationInProgress:
     fresh: bool = True
     changed: bool = False
     as_user: bool = False  # root with --user
+    files: Files = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def settings(self, **more: str) -> Settings:

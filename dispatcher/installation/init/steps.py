@@ -19,6 +19,7 @@ from dispatcher.installation.run import as_account, run
 from dispatcher.installation.services.by_hand import ServiceManager, services_of
 from dispatcher.installation.settings_files import (
     given_settings,
+    read_files,
     redis_users_file,
     refuse_by_hand,
     renew_redis_users,
@@ -41,7 +42,8 @@ def install(installation: InstallationInProgress) -> int:
     """Ask, show what will be done, do it. The exit code: 0, or that of the first problem that the doctor found."""
     terminal = installation.terminal
     refuse_by_hand(installation.layout)
-    installation.values = given_settings(installation.layout)
+    installation.files = read_files(installation.layout)
+    installation.values = given_settings(installation.layout, installation.files)
     installation.fresh = not installation.layout.settings_file.exists()
     there = "hcli-memory is installed here; checking each part"
     terminal.title("hcli-memory: a bot that remembers" if installation.fresh else there)
@@ -140,7 +142,8 @@ def _start_redis(installation: InstallationInProgress) -> bool:
 def _write(installation: InstallationInProgress, without: str = "") -> None:
     """The settings so far, without one that a later step proves."""
     values = {name: value for name, value in installation.values.items() if name != without}
-    installation.changed |= write_settings(installation.layout, values, own_redis=installation.own_redis)
+    redis, known = installation.own_redis, installation.files
+    installation.changed |= write_settings(installation.layout, values, own_redis=redis, known=known)
 
 
 def _settings(installation: InstallationInProgress) -> str:

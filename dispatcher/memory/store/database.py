@@ -182,9 +182,10 @@ class Database:
                     f"The day store at {self.place} is damaged: {why}. Restore your backup of it, or move it away: "
                     "then a new one is created, without the facts, goals and preferences of the old one."
                 ) from error
+            what, running = ("cannot be used", "") if self.is_sqlite else ("does not answer", "it is running, that ")
             raise StoreUnavailable(
-                f"The day store at {self.place} does not answer: {why}. "
-                "Check that it is running, that its disk has free space and that this user may write to it; the next call tries again."
+                f"The day store at {self.place} {what}: {why}. "
+                f"Check that {running}its disk has free space and that this user may write to it; it is tried again each time."
             ) from error
 
     def _ready(self) -> Engine:
@@ -370,8 +371,8 @@ def shown(url: URL) -> str:
 
 def reason(error: Exception, url: URL) -> str:
     """The first line of an error, without the statement, its values, or a password of the URL."""
-    lines = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
-    text = f"{type(error).__name__}: {lines[0] if lines else 'no reason given'}"
+    said = error.orig if isinstance(error, DBAPIError) else getattr(error, "strerror", None) or error
+    text = next(iter(str(said).strip().splitlines()), type(error).__name__).rstrip(".")
     secrets = [url.password, *(value for key, value in url.query.items() if "password" in key)]
     for secret in secrets:
         if secret:

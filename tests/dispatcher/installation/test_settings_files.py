@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dispatcher.installation.layout import of_host
 from dispatcher.installation.settings_files import (
     given_settings,
+    read_files,
     refuse_by_hand,
     write_redis_users,
     write_settings,
@@ -36,6 +37,22 @@ def test_any_value_comes_back(tmp_path: Path, value: str) -> None:
     write_values(path, {"LOG_LEVEL": "info"}, 0o600)
     assert tomllib.loads(path.read_text(encoding="utf-8")) == {"CLAUDE_ENV": value, "LOG_LEVEL": "info"}
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_was_saved_meanwhile_stays_unless_this_run_sets_it(tmp_path: Path) -> None:
+    """By the owner's page, while `hmem init` asks or carries out its steps."""
+    for layout in (layout_in(tmp_path / "own"), of_host(tmp_path / "three")):
+        layout.secrets.mkdir(parents=True)
+        write_settings(layout, VALUES | {"MEMORY_TOKENS": "900", "SESSION_TOKENS": "30000"}, own_redis=True)
+        known = read_files(layout)
+        values = given_settings(layout, known) | {"CHAT_TIMEZONE": "Asia/Tokyo"}
+        write_values(layout.settings_file, {"MEMORY_TOKENS": "1200", "CHAT_TIMEZONE": "Europe/Rome"}, 0o600)
+        assert write_settings(layout, values, own_redis=True, known=known)
+        found = given_settings(layout)
+        assert (found["MEMORY_TOKENS"], found["CHAT_TIMEZONE"]) == ("1200", "Asia/Tokyo")
+        write_values(layout.settings_file, {"CHAT_TIMEZONE": "Europe/Rome"}, 0o600)
+        assert not write_settings(layout, values, own_redis=True, known=known), "a later step of the same run"
+        assert given_settings(layout)["CHAT_TIMEZONE"] == "Europe/Rome"
 
 
 def test_what_its_owner_wrote_stays(tmp_path: Path) -> None:

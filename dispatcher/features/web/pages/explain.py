@@ -16,6 +16,7 @@ from dispatcher.prompt.preview import preview
 from dispatcher.queue.consolidation.chat_turns import waiting
 from shared.config.kinds import memory_backends
 from shared.errors import InvalidInput
+from shared.system.command import translate
 from shared.turns.records import RecordRefused, loads_object
 from shared.wire import keys
 from shared.wire.ids import LATEST_TIMESTAMP
@@ -95,7 +96,7 @@ def _records(asked: Asked, chat_id: str) -> tuple[list[dict[str, Any]], list[str
     try:
         raw: Any = asked.redis.lrange(keys.why(chat_id), 0, -1)
     except RedisError as error:
-        return [], [f"Redis does not answer: {error}"]
+        return [], [str(translate(error))]
     found, unreadable = [], 0
     for one in reversed(raw):
         try:

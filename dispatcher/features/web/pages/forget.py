@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from dispatcher.chat_data.forget.journal import unfinished_names
 from dispatcher.chat_data.forget.receipt import receipts
+from dispatcher.features.web.reading.chats import name_of
 from dispatcher.features.web.requests.asked import Asked, NotShown, go_to, one_at_a_time
 from dispatcher.releases.night_command import as_ourselves
 from shared.errors import InvalidInput
@@ -21,6 +22,8 @@ CONFIRMATION = "forget"
 #: Seconds that a preview may take: it reads the archive.
 PREVIEW_SECONDS = 900.0
 RECEIPTS = 100
+#: Of what is to be forgotten, so many facts are shown.
+FACTS = 50
 #: Held while a preview is made: it reads the whole archive.
 _PREVIEWING = threading.Lock()
 
@@ -49,17 +52,25 @@ def preview(asked: Asked) -> Response:
                 command, input=words.encode(), capture_output=True, timeout=PREVIEW_SECONDS, check=False, **child
             )
     except subprocess.TimeoutExpired:
-        raise InvalidInput("The preview took too long. Run hmem forget in a terminal instead.") from None
+        raise InvalidInput(
+            "The preview took too long: there is too much to read. Choose one chat; or run hmem forget in a terminal."
+        ) from None
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise InvalidInput(said[-1] if said else "hmem forget failed without a word. Its log may say why.")
     shown: dict[str, Any] = orjson.loads(done.stdout)["preview"]
     given = {name: asked.value(name) for name in ("what", "chat", "before", "turn", "text")}
     given["chat"] = shown["asked"].get("chat_id", "")  # a name could be another chat's by then
+    facts = shown["memories"][:FACTS]
+    mentioned = [*shown["chats"][:1], *(one["chat_id"] for one in [*shown["texts"], *facts])]
+    with asked.memory() as memory:
+        names = {chat_id: name_of(memory, chat_id) for chat_id in dict.fromkeys(mentioned)}
     return asked.page(
         "forget_preview.html",
-        "Forget: preview",
+        "What would be forgotten",
         shown=shown,
+        facts=facts,
+        names=names,
         given=given,
         confirmation=CONFIRMATION,
     )
@@ -89,9 +100,9 @@ def _selection(asked: Asked) -> tuple[list[str], str]:
         before = asked.value("before").strip()
         return [*arguments, *([f"--before={before}"] if before else [])], ""
     if what == "turn":
-        turn = asked.wanted("turn", "No turn is named. Go back and name one, as the talk shows it.")
+        turn = asked.wanted("turn", "No message is named. Go back and name one: Talk shows its id, under Details.")
         return [*arguments, f"--turn={turn}"], ""
     if what == "matching":
         text = asked.wanted("text", "The text is empty. Go back and write what is to be forgotten.")
         return [*arguments, "--matching=-"], text
-    raise InvalidInput("Choose what to forget: a chat, a turn or a text.")
+    raise InvalidInput("Choose what to forget: a chat, a message or a text.")

@@ -16,6 +16,7 @@ from dispatcher.chat_data.export.chat import export_chat
 from dispatcher.chat_data.forget.layers.files import EXPORTS
 from dispatcher.cli.arguments import given_chat
 from dispatcher.cli.copies.imports import handing_over, imports, preview_text
+from dispatcher.features.web.reading.chats import name_of
 from dispatcher.features.web.requests.asked import Asked, go_to, one_at_a_time
 from dispatcher.features.web.requests.uploads import uploaded
 from dispatcher.releases.night_command import NightCommandFailed, read_json
@@ -64,11 +65,11 @@ def page(asked: Asked) -> Response:
 
 
 def _page(asked: Asked, title: str, plan: str | None, given: dict[str, str]) -> Response:
-    listed = (
-        imports(asked.settings) if asked.value("list") else None
-    )  # reads the whole archive, so it comes after the rest
+    listed = imports(asked.settings) if asked.value("list") else None  # reads the whole archive: after the rest
+    with asked.memory() as memory:
+        names = {chat_id: name_of(memory, chat_id) for chat_id in {one["chat_id"] for one in listed or ()}}
     if asked.in_part:
-        return asked.page("import_list.html", listed=listed)
+        return asked.page("import_list.html", listed=listed, names=names)
     file, here = asked.value("file"), not handing_over(asked.settings)
     there, sources = uploaded(asked.settings, file) if file else None, _formats(asked.settings)
     return asked.page(
@@ -81,6 +82,7 @@ def _page(asked: Asked, title: str, plan: str | None, given: dict[str, str]) -> 
         plan=plan,
         given=given,
         listed=listed,
+        names=names,
     )
 
 

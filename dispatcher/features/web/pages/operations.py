@@ -64,5 +64,5 @@ def job(asked: Asked) -> Response:
     if one.state == "done" and one.file:
         remove_upload(asked.settings, one.file)
     # to who sees some chats nothing is shown of it: it may name other chats, and says much of the host
-    values: dict[str, Any] = {"job": one, "output": one.output if grant.whole_host else ""}
+    values: dict[str, Any] = {"job": one, "output": one.output if grant.whole_host else None}
     return asked.page("job_state.html", **values) if asked.in_part else asked.page("job.html", one.title, **values)

@@ -74,7 +74,7 @@ def test_operations_say_what_is_wrong_and_what_to_do(site: Site) -> None:
     assert "Problems: " in page
     assert "What to do:" in page
     assert "Release in use" in page
-    assert "2: 4 turns of 2 chats" in page
+    assert "2: 4 messages of 2 chats" in page
 
 
 def test_nights_show_each_night_and_the_releases(site: Site, talked: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +199,14 @@ def test_forgetting_needs_the_word_and_leaves_a_receipt(site: Site, talked: Worl
     assert "Erase permanently" in waiting, "a message that is not answered yet is something"
     talked.redis.delete(keys.TASKS)
     preview = visitor.post("/forget/preview", what="matching", text="4711", chat="anna")
-    assert "1 turn<" in preview
+    assert "1 message</strong> of Anna would be erased" in preview
+    assert re.search(r">2026-05-08</a>: 1 message<", preview), "of which day"
+    assert "The boiler code is <mark>4711</mark>." in preview and "What this cannot reach" in preview
+    both = visitor.post("/forget/preview", what="matching", text="boiler", chat="")
+    assert "3 messages and 1 fact</strong> of Anna" in both and "The <mark>boiler</mark> is a Vaillant" in both
+    for page in (preview, both):
+        for technical in ("t1:", "history", "systemctl", "turn<", "layer"):
+            assert technical not in page[page.index("<main") : page.rindex("<form")], technical
     assert 'name="chat" value="9912"' in preview, (
         "what is confirmed is the chat that was shown, whoever has its name by then"
     )
@@ -209,7 +216,9 @@ def test_forgetting_needs_the_word_and_leaves_a_receipt(site: Site, talked: Worl
     done = finished(visitor, visitor.post("/forget/carry-out", confirmation="forget", **form))
     assert "<strong>Done</strong>" in done, done
     assert "4711" not in visitor.get("/chat/talk", chat="9912")
-    assert "complete" in visitor.get("/forget")
+    receipts = visitor.get("/forget")
+    assert "complete" in receipts
+    assert re.search(r"redis: turns</th><td>\d+ removed<|archive</th><td>\d+ records<", receipts), "in words"
     assert not list((talked.root / "state" / "web-uploads").iterdir()), "what was uploaded goes, too"
     assert not (talked.root / "state" / "web-export-left").exists()
     stored = [path for path in (talked.root / "state").rglob("*") if path.is_file() and b"4711" in path.read_bytes()]

@@ -67,6 +67,7 @@ def test_a_memory_that_no_turn_says(light: World) -> None:
     light.redis.set(f"hcli:session:{CHAT}", "one")
     shown = json.loads(hmem(light, "forget", "--matching=madagascar", "--json").stdout)["preview"]
     assert (shown["turns"], [one["number"] for one in shown["memories"]]) == (0, [1])
+    assert "your shell's history" in [one["what"] for one in shown["stays"]]
     assert forgotten(light, "--matching=madagascar")["layers"]["store: memories"] == {"removed": 1}
     assert memories(light) == {(CHAT, "likes walnuts")}
     assert not light.redis.exists(f"hcli:session:{CHAT}")

@@ -253,7 +253,14 @@ def test_errors_never_show_the_password(url: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("url", ["postgresql://u:hunter%402@h/d", "postgresql://u@h/d?password=hunter%402"])
 def test_an_error_that_repeats_the_password_is_cut(url: str, tmp_path: Path) -> None:
     said_so = reason(OSError("no entry for hunter@2 at h\nand more"), store_url(url, tmp_path))
-    assert said_so == "OSError: no entry for *** at h"
+    assert said_so == "no entry for *** at h"
+
+
+def test_a_file_that_cannot_be_opened_is_said_plainly(tmp_path: Path) -> None:
+    (tmp_path / "taken.sqlite").mkdir()
+    with pytest.raises(StoreUnavailable) as refused:
+        Turns(Database("sqlite:///taken.sqlite", tmp_path)).ids("1")
+    assert "taken.sqlite cannot be used: unable to open database file. Check that its disk has" in str(refused.value)
 
 
 def test_postgresql_statements_have_a_limit(server: PostgreSQL, tmp_path: Path) -> None:

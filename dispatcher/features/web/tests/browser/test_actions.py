@@ -122,7 +122,7 @@ def test_a_night_and_a_forgetting_are_shown(owner: Watched, site: PageWorld, mon
     page = owner.open("/forget")
     fill(page, "Messages and facts that contain", "heron")
     submit(page, "form:has(input[value=matching])")
-    expect(page.locator("p.problem")).to_contain_text("1 turn of")
+    expect(page.locator("p.problem")).to_contain_text("1 message of")
     expect(page.locator("main")).to_contain_text("A heron stood here.")
     fill(page, "to erase it permanently", "forget")
     submit(page, "form[action='/forget/carry-out']")
