@@ -22,10 +22,9 @@ from starlette.staticfiles import StaticFiles
 
 from dispatcher.features.web.jobs import Jobs
 from dispatcher.features.web.render import STATIC, render
-from dispatcher.features.web.requests.access import Access, Grant, Session
+from dispatcher.features.web.requests.access import LONGEST_SECONDS, Access, Grant, PageSessions, Session
 from dispatcher.features.web.requests.asked import Asked, NotShown
 from dispatcher.features.web.requests.guard import BODY_BYTES, Guard
-from dispatcher.features.web.requests.kept import LONGEST_SECONDS, KeptSessions
 from dispatcher.features.web.requests.password import PasswordTries, TooManyTries, source_of
 from dispatcher.features.web.requests.uploads import store_upload
 from shared.config.settings import Settings
@@ -54,7 +53,7 @@ class PasswordDoor:
     """What the password of one's own opens."""
 
     tries: PasswordTries
-    sessions: KeptSessions
+    sessions: PageSessions
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,7 @@ class PageServices:
     password: PasswordDoor | None = None
 
     def session(self, request: Request) -> Session | None:
-        name = request.cookies.get(self.cookie, "")
-        kept = self.password.sessions.session(name) if self.password else None
-        return kept or self.access.session(name)
+        return self.access.session(request.cookies.get(self.cookie, ""))
 
     @property
     def cookie(self) -> str:
@@ -179,9 +176,7 @@ def _entered(served: PageServices, name: str, seconds: float | None = None) -> R
 
 async def _leave(request: Request) -> Response:
     served: PageServices = request.app.state.served
-    name = request.cookies.get(served.cookie, "")
-    served.access.leave(name)
-    ended = served.password is None or served.password.sessions.leave(name)
+    ended = served.access.leave(request.cookies.get(served.cookie, ""))
     answer = _door(served, 200, left=True) if ended else _error(503, NOT_ENDED)
     answer.delete_cookie(served.cookie, path="/", httponly=True, samesite="strict", secure=served.secure)
     return answer

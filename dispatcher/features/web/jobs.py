@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
@@ -31,12 +32,12 @@ SHOWN_BYTES = 65_536
 class PageJob:
     """`chats`: whose words its output may have, None for a job of the whole host; `file`: the upload that it imports."""
 
-    title: str
-    kind: str
-    chats: Sequence[str] | None
-    file: str
     process: subprocess.Popen[bytes]
     printed: IO[bytes]
+    title: str
+    kind: str
+    chats: Sequence[str] | None = None
+    file: Path | None = None
     job_id: str = field(default_factory=lambda: uuid4().hex)
     began: float = field(default_factory=time.time)
 
@@ -64,24 +65,17 @@ class Jobs:
         self._settings = settings
         self._jobs: dict[str, PageJob] = {}
 
-    def night(self, title: str, *arguments: str, file: str = "") -> str:
+    def night(self, title: str, *arguments: str, file: Path | None = None) -> str:
         """Start an `hmem-night …`, with its credentials and as its user where we may; returns the job's id."""
         command = module_command("nightly", *arguments)
-        return self._start(title, "night", command, of_the_night(self._settings), file=file)
+        return self._start(command, of_the_night(self._settings), title=title, kind="night", file=file)
 
     def day(self, title: str, kind: str, *arguments: str, chats: Sequence[str] | None = None, stdin: str = "") -> str:
         """Start an `hmem …`; returns the job's id. `stdin`: words that must not be in the process list."""
-        return self._start(title, kind, day_command(*arguments), as_ourselves(), chats, stdin)
+        return self._start(day_command(*arguments), as_ourselves(), stdin, title=title, kind=kind, chats=chats)
 
     def _start(
-        self,
-        title: str,
-        kind: str,
-        command: list[str],
-        child: AbstractContextManager[dict[str, Any]],
-        chats: Sequence[str] | None = None,
-        stdin: str = "",
-        file: str = "",
+        self, command: list[str], child: AbstractContextManager[dict[str, Any]], stdin: str = "", **of_job: Any
     ) -> str:
         """The words on its standard input are there before it begins: it must not take their absence for an answer."""
         printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the job goes
@@ -92,7 +86,7 @@ class Jobs:
                 command, stdin=words, stdout=printed, stderr=printed, start_new_session=True, **arguments
             )
         threading.Thread(target=process.wait, daemon=True).start()  # takes its end, so that no zombie stays
-        job = PageJob(title, kind, chats, file, process, printed)
+        job = PageJob(process, printed, **of_job)
         self._jobs[job.job_id] = job
         for old in self.newest(len(self._jobs))[KEPT:]:
             if old.state != "running":

@@ -52,7 +52,7 @@ def environment() -> Environment:
 
 def url(path: str, **query: Any) -> str:
     """A path with its query; parts that are None or empty are left out. A chat id is always in the query, since it may hold any character."""
-    given = {name.rstrip("_"): value for name, value in query.items() if value not in (None, "")}
+    given = {name: value for name, value in query.items() if value not in (None, "")}
     return f"{path}?{urlencode(given)}" if given else path
 
 

@@ -13,9 +13,8 @@ from dispatcher.chat_data.forget.layers.files import remove_old_uploads
 from dispatcher.features.web.app import PageServices, PasswordDoor, application, grants_of
 from dispatcher.features.web.jobs import Jobs
 from dispatcher.features.web.pages import PAGES
-from dispatcher.features.web.requests.access import Access
+from dispatcher.features.web.requests.access import UNUSED_SECONDS, Access, Grant, PageSessions
 from dispatcher.features.web.requests.guard import origin_of
-from dispatcher.features.web.requests.kept import KeptSessions
 from dispatcher.features.web.requests.password import PasswordTries
 from dispatcher.features.web.settings import WebSettings
 from shared.config.settings import Settings
@@ -61,10 +60,11 @@ def prepare(settings: Settings, listen: str, chats: str = "", *, read_only: bool
     secure = _checked(settings, host)
     listener = _listener(host, port)
     bound = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    access, redis = Access(grants_of(chats, read_only=read_only)), open_redis(settings.redis_url, COMMAND)
+    grants, redis = grants_of(chats, read_only=read_only), open_redis(settings.redis_url, COMMAND)
     remove_old_uploads(settings)
-    jobs = Jobs(settings)
-    served = PageServices(settings, access, redis, jobs, port, secure, _password_door(settings, access, port))
+    jobs, password = Jobs(settings), _password_door(settings, grants[0], port)
+    access = Access(grants, password.sessions if password else None)
+    served = PageServices(settings, access, redis, jobs, port, secure, password)
     app = application(served, PAGES, _origins(settings, bound, host), own.web_proxy)
     base = origin_of(own.web_origin or bound)
     links = [f"{base}/enter?token={token}" for token, _ in access.tokens]
@@ -81,14 +81,13 @@ def prepare(settings: Settings, listen: str, chats: str = "", *, read_only: bool
     return Prepared(uvicorn.Server(config), listener, redis, access, jobs, links)
 
 
-def _password_door(settings: Settings, access: Access, port: int) -> PasswordDoor | None:
+def _password_door(settings: Settings, grant: Grant, port: int) -> PasswordDoor | None:
     """It opens what the first link opens."""
     own = settings.of(WebSettings)
     if own.web_password is None:
         return None
-    hash_of_it, (_, grant) = own.web_password.get_secret_value(), access.tokens[0]
-    file = settings.hmem_state_dir / f"web-sessions-{port}.json"
-    return PasswordDoor(PasswordTries(hash_of_it), KeptSessions(file, hash_of_it, grant))
+    hash_of_it, file = own.web_password.get_secret_value(), settings.hmem_state_dir / f"web-sessions-{port}.json"
+    return PasswordDoor(PasswordTries(hash_of_it), PageSessions(hash_of_it, grant, UNUSED_SECONDS, file))
 
 
 def serve(settings: Settings, listen: str, chats: str, *, read_only: bool) -> None:
@@ -150,9 +149,8 @@ def _origins(settings: Settings, bound: str, host: str) -> list[str]:
 
 def _print_links(links: list[str], access: Access) -> None:
     """The first line is the link of most rights."""
-    for link, (_, grant) in zip(links, access.tokens, strict=True):
-        sys.stdout.write(f"{link}\n" if link == links[0] else f"To look only, without changing anything: {link}\n")
-        if link == links[0] and grant.chats is not None:
-            sys.stderr.write(f"Only these chats are shown: {', '.join(sorted(grant.chats))} (--chats).\n")
+    sys.stdout.write("\nTo look only, without changing anything: ".join(links) + "\n")
+    if (chats := access.tokens[0][1].chats) is not None:
+        sys.stderr.write(f"Only these chats are shown: {', '.join(sorted(chats))} (--chats).\n")
     sys.stderr.write("The links work until this program ends (Ctrl-C). Whoever has one reads what it shows.\n")
     sys.stdout.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import os
 import sys
+from contextlib import closing
 from importlib import resources
 from pathlib import Path
 
@@ -59,26 +60,22 @@ def _yes_or_no(answer: str) -> str:
 
 
 def _ask_for_password(installation: InstallationInProgress) -> None:
-    from dispatcher.features.web.requests.password import hashed
-
-    found: list[str] = []
+    from dispatcher.features.web.requests.password import hashed, is_right
 
     def checked(answer: str) -> str:
         try:
-            found.append(answer if answer == "none" else hashed(answer))
+            return answer if answer == "none" else hashed(answer)
         except InvalidInput as error:
             raise ValueError(str(error)) from error
-        return answer
 
     def same(answer: str) -> str:
-        if answer != first:
+        if not is_right(first, answer):
             raise ValueError("The two passwords differ. Write the first one again")
-        return answer
+        return first
 
     first = installation.terminal.ask("Its password (none: by a link)", "none", checked, secret=True)
     if first != "none":
-        installation.terminal.ask("The same again", "", same, secret=True)
-        installation.values["WEB_PASSWORD"] = found[-1]
+        installation.values["WEB_PASSWORD"] = installation.terminal.ask("The same again", "", same, secret=True)
 
 
 def set_password() -> None:
@@ -147,20 +144,16 @@ def check_page(setup: Setup) -> Finding:
     if not written:
         return ok("No service keeps the page running (WEB_SERVICE); hmem web starts it.")
     host, port = listen_address(written)
-    connection = http.client.HTTPConnection(host, port, timeout=ANSWER_SECONDS)
+    why = "another program has its port"
     try:
-        connection.request("GET", "/static/icon.svg")
-        answered = connection.getresponse().getheader("Content-Security-Policy")
+        with closing(http.client.HTTPConnection(host, port, timeout=ANSWER_SECONDS)) as connection:
+            connection.request("GET", "/static/icon.svg")
+            if connection.getresponse().getheader("Content-Security-Policy") == HEADERS["Content-Security-Policy"]:
+                return ok(f"The page answers at {written}.")
     except OSError as error:
-        answered, why = None, str(error.strerror or error)
-    except http.client.HTTPException as error:
-        answered, why = None, type(error).__name__
-    else:
-        why = "another program has its port"
-    finally:
-        connection.close()
-    if answered == HEADERS["Content-Security-Policy"]:
-        return ok(f"The page answers at {written}.")
+        why = str(error.strerror or error)
+    except http.client.HTTPException:
+        pass  # what answers is no page at all
     return warning(
         f"The page should run at {written} (WEB_SERVICE), and does not answer there: {why}.",
         "hmem init starts it again, or says why not; its log: journalctl -u hmem-web. To do without it, unset WEB_SERVICE, then run hmem init.",

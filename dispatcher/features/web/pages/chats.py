@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from starlette.responses import Response
 
-from dispatcher.features.web.reading.chats import name_of, named
+from dispatcher.features.web.reading.chats import named
 from dispatcher.features.web.reading.hits import readable_hits
 from dispatcher.features.web.reading.markdown import plain, readable_answers
 from dispatcher.features.web.reading.talk import stretch
@@ -52,15 +52,12 @@ def talk(asked: Asked) -> Response:
     end = asked.number("end", 0) if asked.value("end") else None
     with asked.memory() as memory:
         found = stretch(memory, chat_id, end=end, until=until, around=asked.value("turn"))
-        name = name_of(memory, chat_id)
-    answers = iter(readable_answers(turn.remembered for turn, _ in found.said if turn.role != "user"))
-    turns = [
-        (turn, who, plain(turn.remembered) if turn.role == "user" else next(answers), replying(turn.origin))
-        for turn, who in found.said
-    ]
-    return asked.page(
-        "talk.html", f"Talk: {name}", chat=chat_id, name=name, found=found, turns=turns, date=asked.value("date")
-    )
+        answers = iter(readable_answers(turn.remembered for turn, _ in found.said if turn.role != "user"))
+        turns = [
+            (turn, who, plain(turn.remembered) if turn.role == "user" else next(answers), replying(turn.origin))
+            for turn, who in found.said
+        ]
+        return asked.chat_page(memory, "talk.html", "Talk", found=found, turns=turns, date=asked.value("date"))
 
 
 def search(asked: Asked) -> Response:
@@ -71,5 +68,4 @@ def search(asked: Asked) -> Response:
         if text:
             found = find(memory, asked.settings, Query(chat_id, text, HITS))
             shown = readable_hits(memory, chat_id, found.rows, text, PASSAGE_CHARACTERS)
-        name = name_of(memory, chat_id)
-    return asked.page("search.html", f"Search: {name}", chat=chat_id, name=name, text=text, found=found, shown=shown)
+        return asked.chat_page(memory, "search.html", "Search", text=text, found=found, shown=shown)

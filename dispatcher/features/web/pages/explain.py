@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from redis.exceptions import RedisError
 from starlette.responses import Response
 
-from dispatcher.features.web.reading.chats import name_of
 from dispatcher.features.web.reading.markdown import readable_answers
 from dispatcher.features.web.requests.asked import Asked
+from dispatcher.memory.tombstones import hidden_by
 from dispatcher.prompt.budget import TITLES
 from dispatcher.prompt.preview import preview
 from dispatcher.queue.consolidation.chat_turns import waiting
 from shared.config.kinds import memory_backends
 from shared.errors import InvalidInput
 from shared.system.command import translate
-from shared.turns.records import RecordRefused, loads_object
 from shared.wire import keys
 from shared.wire.ids import LATEST_TIMESTAMP
 
@@ -25,16 +24,12 @@ from shared.wire.ids import LATEST_TIMESTAMP
 MESSAGE_CHARACTERS, ANSWER_CHARACTERS = 4000, 1500
 
 
-class _Shown(BaseModel):
-    model_config = ConfigDict(hide_input_in_errors=True)
-
-
-class _Part(_Shown):
+class _Part(BaseModel):
     name: str
     tokens: int
 
 
-class _HitShown(_Shown):
+class _HitShown(BaseModel):
     date: str
     speaker: str
     text: str
@@ -44,7 +39,7 @@ class _HitShown(_Shown):
     meaning: float | None = None
 
 
-class Explanation(_Shown):
+class Explanation(BaseModel):
     """A record of `answering/commands/explanation.py`, as it is shown: whoever may write to Redis may have written it."""
 
     parts: list[_Part]
@@ -66,29 +61,26 @@ def why(asked: Asked) -> Response:
     chosen = next((one for one in records if one["task_id"] == task), records[0] if records and not task else None)
     texts: dict[str, str] = {}
     with asked.memory() as memory:
-        name = name_of(memory, chat_id)
         if records:
             ids = [f"{one['task_id']}:{role}" for one in records for role in ("user", "asst")]
-            hidden = memory.day.forgotten.of(chat_id)
-            gone = {turn for tombstone in hidden for turn in tombstone.named}
+            gone = hidden_by(memory.day.forgotten.of(chat_id)).turn_ids
             found = memory.day.turns.named(chat_id, ids) if memory.day.wanted else []
             texts = {turn.turn_id: turn.remembered for turn in waiting(asked.redis, chat_id)[1]}
             texts |= {one.turn.turn_id: one.turn.remembered for one in found}
             texts = {turn: text for turn, text in texts.items() if turn not in gone}
-    answer = texts.get(f"{chosen['task_id']}:asst") if chosen else None
-    return asked.page(
-        "why.html",
-        f"Why: {name}",
-        chat=chat_id,
-        name=name,
-        records=records,
-        chosen=chosen,
-        asked_for=bool(task),
-        texts=texts,
-        answer=readable_answers([answer], characters=ANSWER_CHARACTERS)[0] if answer else None,
-        titles=TITLES,
-        notes=notes,
-    )
+        answer = texts.get(f"{chosen['task_id']}:asst") if chosen else None
+        return asked.chat_page(
+            memory,
+            "why.html",
+            "Why",
+            records=records,
+            chosen=chosen,
+            asked_for=bool(task),
+            texts=texts,
+            answer=readable_answers([answer], characters=ANSWER_CHARACTERS)[0] if answer else None,
+            titles=TITLES,
+            notes=notes,
+        )
 
 
 def _records(asked: Asked, chat_id: str) -> tuple[list[dict[str, Any]], list[str]]:
@@ -100,9 +92,8 @@ def _records(asked: Asked, chat_id: str) -> tuple[list[dict[str, Any]], list[str
     found, unreadable = [], 0
     for one in reversed(raw):
         try:
-            record = loads_object(one)
-            found.append(Explanation.model_validate(record).model_dump())
-        except (RecordRefused, ValidationError):
+            found.append(Explanation.model_validate_json(one).model_dump())
+        except ValidationError:
             unreadable += 1
     return found, [f"{unreadable} records cannot be read: another program has overwritten them."] if unreadable else []
 
@@ -122,27 +113,18 @@ def try_prompt(asked: Asked) -> Response:
         if message:
             settings = asked.settings.model_copy(update={"memory_tokens": budget, "memory_backend": backend})
             found, slow = preview(memory, settings, asked.redis, chat_id, message, now=now, who=who)
-        name = name_of(memory, chat_id)
-    return asked.page(
-        "try.html",
-        f"Try: {name}",
-        chat=chat_id,
-        name=name,
-        text=message,
-        budget=budget,
-        backend=backend,
-        backends=backends,
-        date=asked.value("date"),
-        who=who,
-        found=found,
-        shares=_shares(found) if found else [],
-        titles=TITLES,
-        slow=slow,
-    )
-
-
-def _shares(found: Any) -> list[dict[str, Any]]:
-    """The parts of the prompt with their tokens; what is over are headings."""
-    parts = [{"name": part["name"], "tokens": part["tokens"]} for part in found.to_json()["parts"]]
-    over = found.tokens - sum(part["tokens"] for part in parts)
-    return [*parts, {"name": "headings", "tokens": over}] if over > 0 else parts
+        return asked.chat_page(
+            memory,
+            "try.html",
+            "Try",
+            text=message,
+            budget=budget,
+            backend=backend,
+            backends=backends,
+            date=asked.value("date"),
+            who=who,
+            found=found,
+            parts=found.outline()["parts"] if found else [],
+            titles=TITLES,
+            slow=slow,
+        )

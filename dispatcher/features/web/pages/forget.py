@@ -15,7 +15,7 @@ from dispatcher.features.web.reading.chats import name_of
 from dispatcher.features.web.requests.asked import Asked, NotShown, go_to, one_at_a_time
 from dispatcher.releases.night_command import as_ourselves
 from shared.errors import InvalidInput
-from shared.system.processes import day_command
+from shared.system.processes import day_command, last_line
 
 #: What has to be typed before anything is erased.
 CONFIRMATION = "forget"
@@ -49,15 +49,15 @@ def preview(asked: Asked) -> Response:
         with one_at_a_time(_PREVIEWING, "preview"), as_ourselves() as child:
             command = day_command("forget", *arguments, "--json")
             done = subprocess.run(
-                command, input=words.encode(), capture_output=True, timeout=PREVIEW_SECONDS, check=False, **child
-            )
+                command, input=words, capture_output=True, encoding="utf-8", errors="replace",
+                timeout=PREVIEW_SECONDS, check=False, **child,
+            )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise InvalidInput(
             "The preview took too long: there is too much to read. Choose one chat; or run hmem forget in a terminal."
         ) from None
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise InvalidInput(said[-1] if said else "hmem forget failed without a word. Its log may say why.")
+        raise InvalidInput(last_line(done))
     shown: dict[str, Any] = orjson.loads(done.stdout)["preview"]
     given = {name: asked.value(name) for name in ("what", "chat", "before", "turn", "text")}
     given["chat"] = shown["asked"].get("chat_id", "")  # a name could be another chat's by then

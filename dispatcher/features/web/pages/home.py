@@ -20,7 +20,6 @@ from dispatcher.memory.day.chats import all_chats
 from dispatcher.memory.day.open_memory import OpenedMemory
 from shared.errors import HmemError, StoreUnavailable
 from shared.system.command import translate
-from shared.text.format import counted, time_text
 from shared.wire import keys
 
 #: Chats of the first page, and about how much is shown of a hit. Characters.
@@ -29,24 +28,25 @@ CHATS, HIT_CHARACTERS = 20, 500
 
 def page(asked: Asked) -> Response:
     remove_old_uploads(asked.settings)
-    grant, said_now, now = asked.session.grant, asked.said(), time.time()
-    well, health = _health(asked) if grant.whole_host else (True, "")
+    grant, now = asked.session.grant, time.time()
+    health = _health(asked) if grant.whole_host else None
     with asked.memory() as memory:
         lines, notes = all_chats(memory, grant.sees)
         news, how_many, coming = _news(asked, memory, now, notes)
         shown = [line.chat_id for line in lines[:CHATS]]
-        mentioned = [*(one.memory.chat_id for one in news), *(chat_id for _, chat_id, _ in coming)]
+        mentioned = [*(one.memory.chat_id for one in news or ()), *(chat_id for _, chat_id, _ in coming)]
         names = named(memory, dict.fromkeys([*shown, *mentioned]))
     return asked.page(
         "home.html", "What is remembered",
-        well=well, health=health, news=news, how_many=how_many, coming=coming, now=now, notes=notes, said_now=said_now,
+        health=health, news=news, how_many=how_many, coming=coming, now=now, notes=notes,
         chats=[names[chat_id] for chat_id in shown], every=len(lines), names=names,
     )  # fmt: skip
 
 
 def _news(
     asked: Asked, memory: OpenedMemory, now: float, notes: list[str]
-) -> tuple[list[Any], int, list[tuple[float, str, Any]]]:
+) -> tuple[list[Any] | None, int, list[tuple[float, str, Any]]]:
+    """(what was learned, None if that cannot be read; how much there is of it; what is due)."""
     if not memory.day.wanted:
         return [], 0, []
     chats = asked.session.grant.chats
@@ -54,26 +54,20 @@ def _news(
         return *learned(memory.day, asked.redis, chats, yesterday(now, asked.zone)), due(memory.day, chats, now)
     except StoreUnavailable as error:
         notes.append(str(error))
-        return [], 0, []
+        return None, 0, []
 
 
-def _health(asked: Asked) -> tuple[bool, str]:
-    """(whether all is well as far as it is known at once, a sentence)."""
+def _health(asked: Asked) -> dict[str, Any]:
+    """As far as it is known at once: `error`, or `faults`, and the last good night with its new messages."""
     try:
         faults = [one for one in examine(asked.settings, lambda check: check.status) if one.state == "problem"]
         nights = nights_of(asked.redis)
         records = read_records(cast(bytes | None, asked.redis.get(keys.NIGHT_REPORT)))
     except (HmemError, RedisError, OSError) as failed:
-        return False, f"The state cannot be read. {translate(failed) or failed}"
-    if faults:
-        more = f" And {counted(len(faults) - 1, 'more problem')}." if len(faults) > 1 else ""
-        return False, f"{faults[0].sentence}{more}"
-    if nights.good is None:
-        return True, "All well. No night has run yet: until then only the last days are remembered."
-    run, ended = nights.good
+        return {"error": translate(failed) or failed}
+    run, ended = nights.good or (None, None)
     new = next((one.new for one in records if one.run == run and one.new is not None), None)
-    messages = "" if new is None else f", {counted(new, 'message')}"
-    return True, f"All well. Last night {time_text(ended, asked.zone)}{messages}."
+    return {"error": None, "faults": faults, "ended": ended, "new": new}
 
 
 def search(asked: Asked) -> Response:
@@ -84,9 +78,9 @@ def search(asked: Asked) -> Response:
         with asked.memory(vectors=True) as memory:
             lines, notes = all_chats(memory, asked.session.grant.sees)
             found = search_everywhere(memory, asked.settings, lines, text)
-            names = named(memory, [one.chat_id for one in found.found])
-            found.notes.extend(one for one in notes if one not in found.notes)
+            names = named(memory, found.found)
+            found.notes.extend(notes)
             shown = {
-                one.chat_id: readable_hits(memory, one.chat_id, one.rows, text, HIT_CHARACTERS) for one in found.found
+                chat: readable_hits(memory, chat, rows, text, HIT_CHARACTERS) for chat, rows in found.found.items()
             }
     return asked.page("find.html", "Search", text=text, found=found, names=names, shown=shown, said_at=said_at)

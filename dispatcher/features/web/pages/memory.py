@@ -10,7 +10,6 @@ from starlette.responses import Response
 
 from dispatcher.answering.commands.memory import forget_for_owner
 from dispatcher.chat_data.hooks import Panel, act_in_panel, chat_panel
-from dispatcher.features.web.reading.chats import name_of
 from dispatcher.features.web.reading.facts import ChatDay, ShownMemory, newest_days, shown_memories
 from dispatcher.features.web.reading.talk import calendar, turn_times
 from dispatcher.features.web.requests.asked import Asked, go_to
@@ -35,12 +34,11 @@ MOST_FACTS, DAYS, SUMMARIES = 200, 14, 50
 
 @dataclass
 class _ChatShown:
-    """What the page says of a chat; `notes`: what could not be read."""
+    """What the page says of a chat; `noted`: whether there are any facts, None if none can be read; `notes`: what could not be read."""
 
-    name: str = ""
     summary: str = ""
     facts: list[ShownMemory] = field(default_factory=list)
-    noted: bool = False
+    noted: bool | None = None
     panels: list[Panel] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     months: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -52,25 +50,15 @@ def page(asked: Asked) -> Response:
     chat_id, words, kind = asked.chat(), asked.value("q").strip(), asked.value("kind")
     with asked.memory() as memory:
         found = _read(asked, memory, chat_id, words, kind if kind in KINDS else "")
-    undo = {entry.number: entry.actions for panel in found.panels for entry in panel.entries if entry.number}
-    return asked.page(
-        "chat.html",
-        found.name,
-        chat=chat_id,
-        found=found,
-        facts=found.facts[:MOST_FACTS],
-        undo=undo,
-        q=words,
-        kind=kind,
-        kinds=KINDS,
-        first=found.times[0] if found.times else None,
-        last=found.times[-1] if found.times else None,
-        said_now=asked.said(),
-    )
+        undo = {entry.number: entry.actions for panel in found.panels for entry in panel.entries if entry.number}
+        facts = found.facts[:MOST_FACTS]
+        return asked.chat_page(
+            memory, "chat.html", found=found, facts=facts, undo=undo, q=words, kind=kind, kinds=KINDS
+        )
 
 
 def _read(asked: Asked, memory: OpenedMemory, chat_id: str, words: str, kind: str) -> _ChatShown:
-    found, day, now = _ChatShown(name_of(memory, chat_id)), memory.day, time.time()
+    found, day, now = _ChatShown(), memory.day, time.time()
     release, why = memory.release_or_reason("The release cannot be read")
     found.notes += [why] if why else []
     if release:

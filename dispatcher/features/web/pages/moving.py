@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import threading
-import zipfile
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from starlette.background import BackgroundTask
@@ -39,32 +40,18 @@ def _formats(settings: Settings) -> dict[str, dict[str, Any]]:
 def export(asked: Asked) -> Response:
     """A ZIP of what `hmem export` writes; removed from the disk when it is sent. InvalidInput while another is being made."""
     chat_id = asked.chat()
-    with one_at_a_time(EXPORTING, "export"):
-        folder = Path(tempfile.mkdtemp(prefix=EXPORTS, dir=make_dir(asked.settings.hmem_state_dir)))
-        try:
-            packed = _packed(asked, chat_id, folder)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-    away = BackgroundTask(shutil.rmtree, folder, ignore_errors=True)
+    place = make_dir(asked.settings.hmem_state_dir)
+    with one_at_a_time(EXPORTING, "export"), ExitStack() as left:
+        folder = Path(left.enter_context(TemporaryDirectory(prefix=EXPORTS, dir=place, ignore_cleanup_errors=True)))
+        inside = folder / f"hmem-export-{safe_name(chat_id)}"
+        export_chat(asked.settings, asked.redis, chat_id, inside)
+        packed = Path(shutil.make_archive(str(inside), "zip", folder, inside.name))
+        away = BackgroundTask(left.pop_all().close)
     return FileResponse(packed, filename=packed.name, media_type="application/zip", background=away)
 
 
-def _packed(asked: Asked, chat_id: str, folder: Path) -> Path:
-    inside = folder / f"hmem-export-{safe_name(chat_id)}"
-    export_chat(asked.settings, asked.redis, chat_id, inside)
-    packed = folder / f"{inside.name}.zip"
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(inside.rglob("*")):
-            archive.write(path, path.relative_to(folder))
-    return packed
-
-
-def page(asked: Asked) -> Response:
-    return _page(asked, "Import", None, {})
-
-
-def _page(asked: Asked, title: str, plan: str | None, given: dict[str, str]) -> Response:
+def page(asked: Asked, title: str = "Import", plan: str = "", given: Mapping[str, str] | None = None) -> Response:
+    """`plan`: what would come in, `given`: as the form for that said."""
     listed = imports(asked.settings) if asked.value("list") else None  # reads the whole archive: after the rest
     with asked.memory() as memory:
         names = {chat_id: name_of(memory, chat_id) for chat_id in {one["chat_id"] for one in listed or ()}}
@@ -80,7 +67,7 @@ def _page(asked: Asked, title: str, plan: str | None, given: dict[str, str]) -> 
         uploaded=there,
         file=file,
         plan=plan,
-        given=given,
+        given=given or {},
         listed=listed,
         names=names,
     )
@@ -113,13 +100,13 @@ def plan(asked: Asked) -> Response:
     except NightCommandFailed as error:
         raise InvalidInput(error.message or str(error)) from error
     given = {"source": report["source"], **{name: asked.value(name) for name in ("chat", "since", "until", *FIELDS)}}
-    return _page(asked, "Import: preview", preview_text(asked.settings, report), given)
+    return page(asked, "Import: preview", preview_text(asked.settings, report), given)
 
 
 def stage(asked: Asked) -> Response:
     if asked.jobs.running("night") is not None:
         raise InvalidInput("A night is running. Wait until it has ended, then import.")
-    job = asked.jobs.night("Import", *_arguments(asked), file=asked.value("file"))
+    job = asked.jobs.night("Import", *_arguments(asked), file=uploaded(asked.settings, asked.value("file")))
     return go_to(f"/jobs/{job}")
 
 

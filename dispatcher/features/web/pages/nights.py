@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from redis.exceptions import RedisError
@@ -12,19 +12,17 @@ from dispatcher.features.web.requests.asked import Asked, NotShown, go_to
 from dispatcher.releases.manage import list_releases
 from dispatcher.releases.night_command import NightCommandFailed, read_json, read_lines
 from shared.errors import InvalidInput, ReleaseRefused
-from shared.text.format import counted, rough_duration, time_text
 from shared.wire import keys
 
 #: The newest nights that are read.
 NIGHTS = 30
 #: Figures of a night's summary that the table has.
 FIGURES = ("new", "quarantined", "release_bytes")
-#: A picture of the nights: figure of `_line`, what it is, the highest value that it can have (None: that of these nights), and how to write one.
-_Picture = tuple[str, str, float | None, Callable[[Any], str]]
-PICTURES: Sequence[_Picture] = (
-    ("new", "New messages", None, lambda value: counted(value, "new message")),
-    ("whole", "Time the night took", None, rough_duration),
-    ("found", "Recall check: questions that found their message", 1.0, "{:.0%}".format),
+#: The pictures of the nights: figure of `_line`, what it is, and the highest value that it can have (None: that of these nights).
+PICTURES = (
+    ("new", "New messages", None),
+    ("whole", "Time the night took", None),
+    ("found", "Recall check: questions that found their message", 1.0),
 )
 RUNNING = "A night is running already. Wait until it has ended."
 
@@ -34,12 +32,15 @@ def page(asked: Asked) -> Response:
     shown, elsewhere = [_line(night) for night in nights], _running_elsewhere(asked)
     if elsewhere and shown and shown[-1]["state"] in ("unfinished", "stopped"):
         shown[-1]["state"] = "running"
-    releases, wrong = _releases(asked)
+    try:
+        releases, wrong = list_releases(asked.settings.hmem_memory_dir)
+    except (OSError, ReleaseRefused) as error:
+        releases, wrong = [], f"The releases cannot be read: {error}"
     return asked.page(
         "nights.html",
         "Nights",
         nights=shown[::-1],
-        pictures=[_picture(asked, shown, one) for one in PICTURES],
+        pictures=[_picture(shown, *one) for one in PICTURES],
         releases=releases[::-1],
         wrong=wrong,
         running=asked.jobs.running("night"),
@@ -54,13 +55,6 @@ def _running_elsewhere(asked: Asked) -> bool:
         return bool(asked.redis.exists(keys.NIGHT_OWNER))
     except RedisError:
         return False  # Operations says that Redis does not answer
-
-
-def _releases(asked: Asked) -> tuple[list[Any], str | None]:
-    try:
-        return list_releases(asked.settings.hmem_memory_dir)
-    except (OSError, ReleaseRefused) as error:
-        return [], f"The releases cannot be read: {error}"
 
 
 def _nights(asked: Asked) -> tuple[list[dict[str, Any]], list[str]]:
@@ -86,18 +80,12 @@ def _line(night: Mapping[str, Any]) -> dict[str, Any]:
     return {**night, "state": state, "whole": whole, "gate": gate, "found": found, **figures}
 
 
-def _picture(asked: Asked, nights: Sequence[Mapping[str, Any]], picture: _Picture) -> dict[str, Any]:
-    """A bar for each night: (its height from 0 to 1, None where the night has no such figure; its state; what it says)."""
-    name, title, most, say = picture
+def _picture(nights: Sequence[Mapping[str, Any]], name: str, title: str, most: float | None) -> dict[str, Any]:
+    """A bar for each night: (its height from 0 to 1, the figure, both None where there is none; the night); and the last figure that there is."""
     known = [night[name] for night in nights if night[name] is not None]
-    highest, bars = most or max(known, default=0) or 1, []
-    for night in nights:
-        value, state = night[name], night["state"]
-        at = (night["summary"] or {}).get("finished_at") or (night["failed"] or {}).get("at")
-        said = say(value) if value is not None else "–" if state == "done" else state
-        words = f"Night {night['run']}{f', {time_text(at, asked.zone)}' if at else ''}: {said}"
-        bars.append((None if value is None else value / highest, state, words))
-    return {"name": name, "title": title, "bars": bars, "last": say(known[-1]) if known else "none yet"}
+    highest = most or max(known, default=0) or 1
+    bars = [(None if night[name] is None else night[name] / highest, night[name], night) for night in nights]
+    return {"name": name, "title": title, "bars": bars, "last": known[-1] if known else None}
 
 
 def one(asked: Asked) -> Response:

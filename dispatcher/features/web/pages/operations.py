@@ -9,7 +9,6 @@ from redis.exceptions import RedisError
 from starlette.responses import Response
 
 from dispatcher.features.web.requests.asked import Asked, NotShown
-from dispatcher.features.web.requests.uploads import remove_upload
 from dispatcher.health.doctor import examine
 from dispatcher.health.findings import Finding
 from dispatcher.health.status import read_status
@@ -62,7 +61,7 @@ def job(asked: Asked) -> Response:
     if not grant.whole_host and (one.chats is None or not all(map(grant.sees, one.chats))):
         raise NotShown
     if one.state == "done" and one.file:
-        remove_upload(asked.settings, one.file)
+        one.file.unlink(missing_ok=True)
     # to who sees some chats nothing is shown of it: it may name other chats, and says much of the host
     values: dict[str, Any] = {"job": one, "output": one.output if grant.whole_host else None}
     return asked.page("job_state.html", **values) if asked.in_part else asked.page("job.html", one.title, **values)

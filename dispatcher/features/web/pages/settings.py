@@ -74,30 +74,22 @@ def page(asked: Asked, problem: str = "", typed: tuple[str, str] = ("", "")) -> 
     file = sources.settings_file()
     given = sources.given_values(setting_names(), file)
     closed = _why_closed(file)
-    if not problem and (invalid := problems_of(given)):
+    now = asked.settings  # those of the page, while somebody has written something invalid
+    if not (invalid := problems_of(given)):
+        now = settings_from(given)  # what programs get that start now
+    elif not problem:
         problem = f"No program starts with these settings: {invalid}. Correct it in {file}, or here."
-    rows = list(
-        _rows(
-            asked.settings,
-            _in_force(given, asked.settings),
-            given,
-            closed is None and not asked.session.grant.read_only,
-        )
-    )
+    may_write = closed is None and not asked.session.grant.read_only
+    rows = list(_rows(asked.settings, now, given, may_write))
     subjects = filter(None, dict.fromkeys([*SUBJECTS, *(row.subject for row in rows)]))  # a feature's own come last
     made = asked.page(
         "settings.html", "Settings",
         first={subject: [row for row in rows if row.subject == subject] for subject in subjects},
         rest=sorted((row for row in rows if not row.subject), key=lambda row: row.name),
-        file=file, closed=closed, said=asked.said(), problem=problem, typed=typed,
+        file=file, closed=closed, problem=problem, typed=typed,
     )  # fmt: skip
     made.status_code = 400 if typed[0] else 200
     return made
-
-
-def _in_force(given: dict[str, Any], running: Settings) -> Settings:
-    """What programs that start now get; those of the page while somebody has written something invalid."""
-    return running if problems_of(given) else settings_from(given)
 
 
 def _rows(running: Settings, now: Settings, given: Mapping[str, Any], may_write: bool) -> Iterator[SettingRow]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dispatcher.memory.day.chats import ChatLine
@@ -21,18 +21,10 @@ LEAST = 0.4
 
 
 @dataclass(frozen=True)
-class FoundInChat:
-    """What one chat has of it, the newest first."""
-
-    chat_id: str
-    rows: Sequence[Hit | MemoryHit]
-
-
-@dataclass(frozen=True)
 class Everywhere:
-    """The chats with hits, the best first; of `chats`, so many were searched; what was missing."""
+    """`found`: the chats with hits, the best first, and what each has, the newest first; of `chats`, so many were searched; what was missing."""
 
-    found: Sequence[FoundInChat]
+    found: Mapping[str, Sequence[Hit | MemoryHit]]
     searched: int
     chats: int
     notes: list[str] = field(default_factory=list)
@@ -61,8 +53,7 @@ def search_everywhere(memory: OpenedMemory, settings: Settings, chats: Sequence[
         hits += [(line.chat_id, row) for row in found.rows if row.score > 0]
     best = max((row.score for _, row in hits), default=0.0)
     kept = sorted((one for one in hits if one[1].score >= LEAST * best), key=lambda one: -one[1].score)[:MOST]
-    by_chat: dict[str, list[Hit | MemoryHit]] = {}
-    for chat_id, row in kept:
-        by_chat.setdefault(chat_id, []).append(row)
-    ordered = [FoundInChat(chat_id, sorted(rows, key=lambda one: -said_at(one))) for chat_id, rows in by_chat.items()]
-    return Everywhere(ordered, searched, len(chats), list(notes))
+    by_chat: dict[str, list[Hit | MemoryHit]] = {chat_id: [] for chat_id, _ in kept}
+    for chat_id, row in sorted(kept, key=lambda one: -said_at(one[1])):
+        by_chat[chat_id].append(row)
+    return Everywhere(by_chat, searched, len(chats), list(notes))

@@ -53,7 +53,6 @@ class TalkStretch:
     said: list[tuple[Turn, str]]
     older: int | None
     newer: int | None
-    newest: bool
     notes: list[str]
 
 
@@ -80,7 +79,6 @@ def stretch(
         list(zip(turns, labels_of(turns, speakers), strict=True)),
         older=first if first else None,
         newer=min(end + PAGE_TURNS, len(timed)) if end < len(timed) else None,
-        newest=end == len(timed),
         notes=[why] if why else [],
     )
 

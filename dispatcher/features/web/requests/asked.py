@@ -14,6 +14,7 @@ from redis import Redis
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from dispatcher.features.web.jobs import Jobs
+from dispatcher.features.web.reading.chats import name_of
 from dispatcher.features.web.render import render, url
 from dispatcher.features.web.requests.access import Session
 from dispatcher.memory.day.open_memory import OpenedMemory, open_memory
@@ -64,11 +65,6 @@ class Asked:
             raise InvalidInput(f"The value of {name} holds a NUL, which is no text. Remove it.")
         return value
 
-    def said(self) -> str:
-        """What the last form did, to be shown once."""
-        said, self.session.said = self.session.said, ""
-        return said
-
     def wanted(self, name: str, sentence: str) -> str:
         """A value without blanks around it; InvalidInput with the sentence if nothing is left."""
         if value := self.value(name).strip():
@@ -104,10 +100,19 @@ class Asked:
         return chat_id
 
     def page(self, template: str, title: str = "", **values: Any) -> Response:
-        """The template within the frame of every page, or a part of one without a title."""
+        """The template within the frame of every page, which says what the last form did, once; or a part of one without a title."""
+        said = ""
+        if title:
+            said, self.session.said = self.session.said, ""
         of_session = {"grant": self.session.grant, "form_token": self.session.form_token, "path": self.path}
         times = {"zone": self.zone, "zone_name": self.settings.chat_timezone}
-        return HTMLResponse(render(template, title=title, **of_session, **times, **values))
+        return HTMLResponse(render(template, title=title, said_now=said, **of_session, **times, **values))
+
+    def chat_page(self, memory: OpenedMemory, template: str, what: str = "", **values: Any) -> Response:
+        """A page of the chat that is asked for, under its name; `what`: its part of the title."""
+        chat_id = self.chat()
+        name = name_of(memory, chat_id)
+        return self.page(template, f"{what}: {name}" if what else name, chat=chat_id, heading=name, **values)
 
 
 @contextmanager

@@ -71,12 +71,9 @@ class Guard:
             return "This page does not answer under that name. Open it by the link that hmem web printed, or set WEB_ORIGIN."
         if scope["method"] in SAFE_METHODS:
             return None
-        origin = headers.get("origin")
-        if origin is not None and origin.lower() not in self._origins:
-            return "This request comes from another site and was refused."
-        if origin is None and headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return "This request comes from another site and was refused."
-        return None
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site", "same-origin")
+        ours = site in ("same-origin", "none") if origin is None else origin.lower() in self._origins
+        return None if ours else "This request comes from another site and was refused."
 
 
 def _same_address(peer: str, address: str) -> bool:

@@ -35,9 +35,3 @@ def uploaded(settings: Settings, name: str) -> Path:
     if not _ID.fullmatch(name) or not path.is_file():
         raise InvalidInput("The uploaded file is no longer there. Upload it again.")
     return path
-
-
-def remove_upload(settings: Settings, name: str) -> None:
-    """It was imported."""
-    if _ID.fullmatch(name):
-        (settings.hmem_state_dir / UPLOADS / name).unlink(missing_ok=True)

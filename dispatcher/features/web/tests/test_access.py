@@ -9,7 +9,7 @@ import pytest
 
 from dispatcher.features.web.pages import PAGES
 from dispatcher.features.web.render import STATIC
-from dispatcher.features.web.requests.access import SESSION_SECONDS, SESSIONS, Access, Grant
+from dispatcher.features.web.requests.access import LINK_UNUSED_SECONDS, SESSIONS, Access, Grant
 from dispatcher.features.web.requests.guard import BODY_BYTES, HEADERS
 from dispatcher.features.web.serve import prepare
 from dispatcher.features.web.tests.conftest import Site, serving
@@ -134,14 +134,14 @@ def test_a_narrowed_page_shows_its_chats_only(talked: World) -> None:
 
 def test_sessions_end_when_they_are_not_used_and_are_limited_in_number() -> None:
     clock = [0.0]
-    access = Access([Grant()], lambda: clock[0])
+    access = Access([Grant()], now=lambda: clock[0])
     names = []
     for number in range(SESSIONS + 1):
         clock[0] = float(number)
         names.append(access.enter(access.tokens[0][0]) or "")
     assert access.session(names[0]) is None, "the oldest of too many"
     assert access.session(names[-1])
-    clock[0] += SESSION_SECONDS + 1
+    clock[0] += LINK_UNUSED_SECONDS + 1
     assert access.session(names[-1]) is None
 
 

@@ -7,6 +7,7 @@ import re
 import time
 import zipfile
 from html.parser import HTMLParser
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import orjson
@@ -309,6 +310,19 @@ def test_pages_answer_without_redis_and_without_a_release(light: World) -> None:
         for path in ("/nights", "/chats", "/settings"):
             visitor.get(path)
         visitor.get("/chat/talk", chat="9912")
+
+
+def test_a_day_store_that_cannot_be_read_is_said_once_in_plain_words(talked: World, tmp_path: Path) -> None:
+    (tmp_path / "taken.sqlite").mkdir()
+    with serving(talked, day_store_url=f"sqlite:///{tmp_path}/taken.sqlite") as site:
+        visitor = site.visitor()
+        for path in ("/", "/chats", "/chat", "/changes"):
+            page = visitor.get(path, chat="9912")
+            assert page.count("taken.sqlite cannot be used: unable to open database file.") == 1, path
+            assert "Error" not in page and "it is running" not in page, path
+            assert "Nothing new" not in page and "Nothing is noted" not in page and "No night has" not in page, path
+        said = visitor.post("/chat/add", 503, chat="9912", text="The valve is blue")
+        assert "cannot be used: unable to open database file." in said
 
 
 def test_no_text_to_forget_is_never_the_whole_chat(talked: World) -> None:

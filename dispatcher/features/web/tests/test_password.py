@@ -23,8 +23,7 @@ import httpx
 import pytest
 from starlette.requests import Request
 
-from dispatcher.features.web.requests.access import Grant
-from dispatcher.features.web.requests.kept import KEPT_SESSIONS, LONGEST_SECONDS, UNUSED_SECONDS, KeptSessions
+from dispatcher.features.web.requests.access import LONGEST_SECONDS, SESSIONS, UNUSED_SECONDS, Grant, PageSessions
 from dispatcher.features.web.requests.password import (
     ALL_WAITING,
     AT_ONCE,
@@ -48,7 +47,7 @@ PASSWORD, OTHER = "correct horse battery", "another horse battery"
 HASH = hashed(PASSWORD)
 BEHIND: dict[str, Any] = {"web_origin": "https://memory.example.org", "web_proxy": "127.0.0.1"}
 
-FULL_DISK = patch("dispatcher.features.web.requests.kept.write_atomic", side_effect=OSError(errno.ENOSPC, "full"))
+FULL_DISK = patch("dispatcher.features.web.requests.access.write_atomic", side_effect=OSError(errno.ENOSPC, "full"))
 
 
 def tried(site: Site, password: str, source: str | None = None) -> httpx.Response:
@@ -188,8 +187,8 @@ def test_sessions_of_the_password_outlive_the_page_and_end_with_it(talked: World
 def test_kept_sessions_end_without_use_after_a_month_and_when_they_are_many(tmp_path: Path) -> None:
     clock, file = [1_000_000.0], tmp_path / "sessions"
 
-    def kept() -> KeptSessions:
-        return KeptSessions(file, HASH, Grant(), lambda: clock[0])
+    def kept() -> PageSessions:
+        return PageSessions(HASH, Grant(), UNUSED_SECONDS, file, lambda: clock[0])
 
     name = kept().begin()
     clock[0] += UNUSED_SECONDS + 1
@@ -201,7 +200,7 @@ def test_kept_sessions_end_without_use_after_a_month_and_when_they_are_many(tmp_
     clock[0] += UNUSED_SECONDS / 2
     assert kept().session(name) is None, "it was used all the time"
     names = []
-    for _ in range(KEPT_SESSIONS + 1):
+    for _ in range(SESSIONS + 1):
         clock[0] += 1
         names.append(kept().begin())
     assert kept().session(names[0]) is None
@@ -224,7 +223,7 @@ BROKEN = [pytest.param(f'{{"x": 1{"0" * 400}}}', id="number"), pytest.param("[" 
 def test_a_file_of_sessions_that_somebody_else_wrote_opens_nothing(tmp_path: Path, content: str) -> None:
     file = tmp_path / "sessions"
     file.write_text(content)
-    kept = KeptSessions(file, HASH, Grant())
+    kept = PageSessions(HASH, Grant(), UNUSED_SECONDS, file)
     for name in ("", "x", "0.x", "é", "ffffffff.x" * 100):
         assert kept.session(name) is None
     assert kept.session(kept.begin())
