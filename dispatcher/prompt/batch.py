@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from dispatcher.memory.day.read_for_prompt import PromptRequest
-from dispatcher.prompt.assemble import prompt_input, recall
+from dispatcher.prompt.assemble import PromptSources
 from dispatcher.prompt.budget import compose, hits_for
 from dispatcher.prompt.preview import PATIENT_DEADLINE_MS, asker
 from shared.config.settings import Settings
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 FORMAT = "A line is {qid, chat_id, question, now, user_id, name}, the last three as needed."
 
 
-def read_questions(path: Path, zone: ZoneInfo) -> Iterator[dict[str, Any]]:
+def read_questions(path: Path, zone: ZoneInfo) -> Iterator[tuple[Any, PromptRequest]]:
+    """(qid, question) of each line."""
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
@@ -41,13 +42,9 @@ def read_questions(path: Path, zone: ZoneInfo) -> Iterator[dict[str, Any]]:
             continue
         try:
             record = loads_object(line)
-            yield {
-                "qid": record["qid"],
-                "chat_id": chat_id_of(record["chat_id"]),
-                "question": _question(record["question"]),
-                "now": moment(record.get("now"), zone),
-                **{name: _optional(record, name) for name in ("user_id", "name")},
-            }
+            qid, chat_id, text = record["qid"], chat_id_of(record["chat_id"]), _question(record["question"])
+            now, user, name = moment(record.get("now"), zone), _optional(record, "user_id"), _optional(record, "name")
+            yield qid, PromptRequest(chat_id, text, count_access=False, now=now, user_id=user, name=name)
         except KeyError as error:
             raise InvalidInput(f"{path} line {number}: {error} is missing. {FORMAT}") from error
         except (RecordRefused, ValueError) as error:
@@ -75,28 +72,26 @@ def answer_batch(
     InvalidInput for a line that is not a question, StorageError if what was forgotten cannot be read.
     """
     settings = settings.model_copy(update={"memory_deadline_ms": max(settings.memory_deadline_ms, PATIENT_DEADLINE_MS)})
-    for record in read_questions(path, settings.timezone):
+    for qid, request in read_questions(path, settings.timezone):
         started = time.perf_counter()
-        user, name = record["user_id"], record["name"]
-        if who and not (user or name):
-            user, name = asker(day, record["chat_id"], who)
-        request = PromptRequest(
-            record["chat_id"], record["question"], count_access=False, now=record["now"], user_id=user, name=name
-        )
+        if who and not (request.user_id or request.name):
+            user, name = asker(day, request.chat_id, who)
+            request = replace(request, user_id=user, name=name)
         today = day.context(request, settings)
         if today.unproven:
             raise StorageError(today.unproven)
         most = max([k, *map(hits_for, [*budgets, settings.memory_tokens] if budgets else ())])
-        recalled = recall(request, settings, release, day, today, most)
+        sources = PromptSources(request, settings, release, day, today)
+        recalled = sources.recall(most)
         answer: dict[str, Any] = {
-            "qid": record["qid"],
+            "qid": qid,
             "hits": [[*hit.chunk.turn_ids, *hit.also] for hit in recalled.hits[:k]],
             "ms": (time.perf_counter() - started) * 1000,
         }
         if degraded := [*recalled.degraded, *today.degraded]:
             answer["degraded"] = degraded
         if budgets:
-            given = prompt_input(request, settings, release, today, recalled, day.forgotten)
+            given = sources.prompt_input(recalled)
             context = compose(given)
             answer |= {"text": context.text, "lines": context.lines_json()}
             answer["contexts"] = {str(budget): compose(replace(given, budget=budget)).text for budget in budgets}

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from shared.search.types import Hit, Recalled
     from shared.turns.records import Turn
-    from shared.turns.speakers import Speaker
 
 #: The parts in their order, and their shares of the budget if each uses all it can get.
 SHARES: Mapping[str, float] = {"profile": 0.12, "summary": 0.12, "recent": 0.19, "facts": 0.16, "recalled": 0.41}
@@ -84,11 +83,6 @@ class PromptInput:
             return []
         return list(self.recalled.hits if self.hits is None else self.hits)
 
-    @property
-    def speakers(self) -> tuple[Speaker, ...]:
-        """Everyone in the chat."""
-        return self.recalled.speakers
-
 
 def hits_for(budget: int) -> int:
     """How many hits to request for a budget of tokens."""
@@ -130,7 +124,7 @@ def compose(given: PromptInput) -> Context:
         no_recall_reason=given.no_recall_reason,
         zone=given.zone,
         decision_reason=given.decision_reason,
-        speakers=given.speakers,
+        speakers=given.recalled.speakers,
         no_recall_plain=given.no_recall_plain,
         by_time=given.by_time,
         summary_at=given.summary_at,
@@ -148,8 +142,8 @@ class _Layout(NamedTuple):
 def _lay_out(given: PromptInput, hits: Sequence[Hit]) -> _Layout:
     characters, zone = given.budget * CHARACTERS_PER_TOKEN, given.zone
     parts = _stable(given)
-    in_summary = _in_summary(parts, hits, zone)
-    rest = [hit for place, hit in enumerate(hits) if place not in in_summary]
+    summary = next((part.text for part in parts if part.name == "summary"), "")
+    rest = not_told_in(summary, hits, zone)
     facts = _facts(given, characters - (len(render(parts)) or HEADING))
     if given.recent or given.earlier:
         parts += _recent(given, characters - (len(render([*parts, *facts])) or HEADING), rest)
@@ -170,11 +164,6 @@ def _without_room(given: PromptInput, layout: _Layout, hits: Sequence[Hit]) -> l
     if given.summary and not any(part.name == "summary" for part in layout.parts):
         reasons.append(f"no summary: its share of {given.budget} tokens holds none of it")
     return reasons
-
-
-def _in_summary(parts: Sequence[PromptPart], hits: Sequence[Hit], zone: ZoneInfo) -> set[int]:
-    """Indexes of the hits whose text is already in the summary."""
-    return {place for part in parts if part.name == "summary" for place in places_in(part.text, hits, zone)}
 
 
 def _stable(given: PromptInput) -> list[PromptPart]:
@@ -263,11 +252,11 @@ def cut_summary(text: str, characters: int) -> str:
     return "\n".join([head, *taken]) if taken else ""
 
 
-def places_in(summary: str, hits: Sequence[Hit], zone: ZoneInfo) -> set[int]:
-    """Indexes of the hits whose whole text is in the summary: they are not recalled again."""
+def not_told_in(summary: str, hits: Sequence[Hit], zone: ZoneInfo) -> list[Hit]:
+    """The hits whose whole text is not in the summary: only they are recalled."""
     lines = set(summary.split("\n"))
     heads = {line[:DATED] for line in lines}
-    return {place for place, hit in enumerate(hits) if hit.chunk.passages == 1 and _tells(hit, heads, lines, zone)}
+    return [hit for hit in hits if hit.chunk.passages > 1 or not _tells(hit, heads, lines, zone)]
 
 
 def _tells(hit: Hit, heads: set[str], lines: set[str], zone: ZoneInfo) -> bool:

@@ -6,49 +6,40 @@ import re
 from calendar import month_name
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import ZoneInfo
 
+from dispatcher.prompt.render import PromptPart, render, render_message
 from shared.search.types import Hit
 from shared.text.format import tokens
 from shared.turns.speakers import Speaker
 
-if TYPE_CHECKING:
-    from dispatcher.prompt.render import PromptPart
-
 #: The signals among a hit's scores that are not part of the sum.
 RAW = ("bm25", "cosine")
-#: How a reason for a degraded context begins, and its kind.
-DEGRADED_KINDS = {
-    "no vector search": "vectors",
-    "no keyword search": "keywords",
-    "no recalled text": "text",
-    "no summary": "summary",
-    "no memory of the day": "day",
-    "no memory at all": "memory",
-    "memory did not answer": "memory",
-    "memory failed": "memory",
-}
-#: What such a beginning means for a person. Where the reason does not say what to do, `_DOCTOR` follows.
-_DOCTOR = "hmem doctor says whether there is anything to do."
-_PLAIN = {
-    "no vector search": "Only words were compared, not meanings, so what was said in other words may be missing",
-    "no keyword search": "Only meanings were compared, not words, so names and numbers may be missing",
-    "no recalled text": "Earlier messages are missing",
-    "no summary": "The chat's summary is missing",
-    "no notes": "What a model noted about earlier messages was left out",
-    "no memory of the day": "Facts, and what was said since last night, are missing",
-    "no memory at all": "Nothing is recalled",
-    "no conversation so far": "What was said in this conversation so far is missing",
-    "memory did not answer in time": "Claude answered without memory, which took too long",
-    "memory failed": "Claude answered without memory, which failed",
-    "MEMORY_TOKENS=0": "Memory is switched off by MEMORY_TOKENS=0",
-}
 RELEASE, OTHER = "release", "other"
-#: How many of the best hits that were left out the record of an answer has.
-MISSED = 5
 #: A setting, not a failure.
 SWITCHED_OFF = "MEMORY_TOKENS=0"
+#: How a reason for a degraded context begins → its kind ("": it has none of its own), and what it means for a person.
+DEGRADED = {
+    "no vector search": (
+        "vectors",
+        "Only words were compared, not meanings, so what was said in other words may be missing",
+    ),
+    "no keyword search": ("keywords", "Only meanings were compared, not words, so names and numbers may be missing"),
+    "no recalled text": ("text", "Earlier messages are missing"),
+    "no summary": ("summary", "The chat's summary is missing"),
+    "no notes": ("", "What a model noted about earlier messages was left out"),
+    "no memory of the day": ("day", "Facts, and what was said since last night, are missing"),
+    "no memory at all": ("memory", "Nothing is recalled"),
+    "no conversation so far": ("", "What was said in this conversation so far is missing"),
+    "memory did not answer in time": ("memory", "Claude answered without memory, which took too long"),
+    "memory failed": ("memory", "Claude answered without memory, which failed"),
+    SWITCHED_OFF: ("", "Memory is switched off by MEMORY_TOKENS=0"),
+}
+#: Where the reason does not say what to do.
+_DOCTOR = "hmem doctor says whether there is anything to do."
+#: How many of the best hits that were left out the record of an answer has.
+MISSED = 5
 
 
 @dataclass(frozen=True)
@@ -79,8 +70,6 @@ class Context:
 
         RECALL_PLACEMENT decides where the text that changes with each message goes: recalled lines, and `ending` after all memory.
         """
-        from dispatcher.prompt.render import render, render_message  # Jinja; a search shows hits only
-
         if placement == "system":
             return "\n\n".join(filter(None, (self.text, ending))), message
         recalled = next((part for part in self.parts if part.name == "recalled"), None)
@@ -190,14 +179,15 @@ def degraded_kind(reason: str, release_run: int | None) -> str | None:
     """The kind of a reason in `Context.degraded`; None for something that was switched off on purpose."""
     if reason.startswith(SWITCHED_OFF):
         return None
-    kind = next((kind for beginning, kind in DEGRADED_KINDS.items() if reason.startswith(beginning)), None)
+    kind = next((kind for beginning, (kind, _) in DEGRADED.items() if reason.startswith(beginning)), "")
     return kind or (RELEASE if release_run is None else OTHER)
 
 
 def plain_reason(reason: str) -> str:
     """A reason of `degraded` for a person: what it means, why, and what to do."""
     beginning, _, why = reason.partition(": ")
-    if not (meaning := _PLAIN.get(beginning)):
+    kind, meaning = DEGRADED.get(beginning, ("", ""))
+    if not meaning:
         return reason
     sentence = f"{meaning}{': ' if why else ''}{why}".rstrip(".")
-    return f"{sentence}. {_DOCTOR}" if degraded_kind(reason, 0) in ("vectors", "keywords") else f"{sentence}."
+    return f"{sentence}. {_DOCTOR}" if kind in ("vectors", "keywords") else f"{sentence}."

@@ -58,7 +58,7 @@ class Line:
 def line_of(hit: Hit, zone: ZoneInfo, message: str = "") -> Line:
     """`- Name: text`, with the question of a short answer after the name, and dots where the turn goes on beside what is shown."""
     chunk = hit.chunk
-    shown = _shown(hit, message)
+    shown = excerpt(chunk.text, message) if chunk.passages > 1 else chunk.text
     text = as_said(shown)
     question = ""
     if hit.question and len(text) <= SHORT_ANSWER_CHARACTERS:
@@ -85,10 +85,6 @@ def as_said(text: str) -> str:
         for number, part in enumerate(blocks)
     ]
     return "\n".join([parts[0], *(part for part in [*parts[1:], f"  {shown}" if shown else ""] if part)])
-
-
-def _shown(hit: Hit, message: str) -> str:
-    return excerpt(hit.chunk.text, message) if hit.chunk.passages > 1 else hit.chunk.text
 
 
 def excerpt(text: str, message: str) -> str:

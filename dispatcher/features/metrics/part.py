@@ -14,7 +14,7 @@ import structlog
 
 from dispatcher.answering.hooks import OUTCOMES
 from dispatcher.features.metrics.settings import MetricsSettings
-from dispatcher.prompt.context import DEGRADED_KINDS, OTHER, RELEASE, degraded_kind
+from dispatcher.prompt.context import DEGRADED, OTHER, RELEASE, degraded_kind
 from shared.config.settings import Settings
 from shared.config.values import listen_address
 from shared.errors import SettingsError
@@ -59,7 +59,7 @@ class MetricsPart:
                 made.labels(value)
             return made
 
-        kinds = (*dict.fromkeys(DEGRADED_KINDS.values()), RELEASE, OTHER)
+        kinds = (*dict.fromkeys(kind for kind, _ in DEGRADED.values() if kind), RELEASE, OTHER)
         self._tasks = counted("hmem_tasks_total", "Tasks that have ended, by outcome.", "outcome", (*OUTCOMES, OTHER))
         self._task_seconds = Histogram(
             "hmem_task_seconds", "From claim to end of a task.", buckets=_TASK_SECONDS, registry=registry

@@ -11,7 +11,7 @@ from dispatcher.cli.search import find
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.search import SearchResult
 from dispatcher.memory.tombstones import Forgotten
-from dispatcher.prompt.context import DEGRADED_KINDS, plain_reason
+from dispatcher.prompt.context import DEGRADED, SWITCHED_OFF, plain_reason
 from shared.search.types import Query
 from shared.turns.records import Tombstone, Turn
 from tests.support.machine import free_port
@@ -51,10 +51,10 @@ def test_release_and_today_are_ranked_together(light: World) -> None:
 
 
 def test_whatever_was_missing_is_said_in_plain_words() -> None:
-    for beginning in DEGRADED_KINDS:
+    for beginning in DEGRADED:
         said = plain_reason(f"{beginning}: It is away. Start it.")
-        assert said.endswith(": It is away. Start it.") or "hmem doctor" in said or beginning == "memory did not answer"
-        assert beginning not in said or beginning == "memory did not answer"
+        assert said.endswith(": It is away. Start it.") or "hmem doctor" in said
+        assert beginning not in said or beginning == SWITCHED_OFF
     assert plain_reason("memory did not answer in time") == "Claude answered without memory, which took too long."
 
 

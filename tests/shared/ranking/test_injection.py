@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -15,7 +16,7 @@ import pytest
 from dispatcher.answering.commands.explanation import why_record, why_text
 from dispatcher.memory.day.read_for_prompt import DayContext, PromptRequest
 from dispatcher.memory.tombstones import Forgotten
-from dispatcher.prompt.assemble import prompt_input
+from dispatcher.prompt.assemble import PromptSources
 from dispatcher.prompt.budget import compose, hits_for
 from dispatcher.prompt.context import Context
 from shared.ranking.injection import Decision, Evidence, decide, may_be_foreign, read_message
@@ -233,8 +234,10 @@ def talks(world: World) -> Iterator[OpenRelease]:
 def answered(world: World, release: OpenRelease, message: str, chat: str, now: float) -> Context:
     settings = world.settings()
     found = release.recall(Query(chat, message, hits_for(settings.memory_tokens), now=now))
-    forgotten = Forgotten(settings.hmem_state_dir)
-    return compose(prompt_input(PromptRequest(chat, message), settings, release, DayContext(), found, forgotten))
+    day: Any = SimpleNamespace(forgotten=Forgotten(settings.hmem_state_dir))
+    return compose(
+        PromptSources(PromptRequest(chat, message), settings, release, day, DayContext()).prompt_input(found)
+    )
 
 
 def test_of_a_hundred_messages_those_are_told_something_that_need_it(world: World, talks: OpenRelease) -> None:
