@@ -189,7 +189,7 @@ def _import(day: DayMemory, chat_id: str, batch: list[Imported]) -> int:
     if made:
         with day.memories.transaction() as connection:
             for memory in made:
-                day.memories.add(chat_id, memory, connection=connection)
+                day.memories.add(memory, connection=connection)
     return len(made)
 
 

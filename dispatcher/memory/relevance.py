@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import re
+from typing import TYPE_CHECKING
 
 from shared.ranking.question import query_words, spoken
 from shared.text.caches import cached
 from shared.text.words.function_words import NEVER_SEARCHED
 from shared.text.words.stemming import KEPT_WORDS, stemmed
 
-#: A memory with a lower similarity is not relevant at all.
-MINIMUM_SIMILARITY = 0.4
+if TYPE_CHECKING:
+    from dispatcher.memory.store.memories import Memory
+
 #: Days in which an unused memory loses half of its weight.
 HALF_LIFE_DAYS = 30.0
 #: What each e-fold increase of accesses adds.
@@ -21,21 +23,16 @@ LEAST_WEIGHT, GREATEST_WEIGHT = 0.6, 1.0
 _SECONDS_PER_DAY = 86_400.0
 
 
-def relevance(
-    distance: float, *, now: float, created: float, accessed: float | None, access_count: int, importance: int
-) -> float | None:
-    """How relevant a memory is to the current message; None if its similarity is below MINIMUM_SIMILARITY.
+def relevance(memory: Memory, near: float, now: float) -> float:
+    """How relevant a memory is to the current message, to which it is this near (1: it says the same; a rounding error above counts as 1).
 
-    `distance` is cosine distance, 0 to 2 (rounding errors outside are clamped); times are POSIX seconds, `accessed` None for never; an
-    `importance` outside 1 to 5 is clamped. similarity = 1 - distance / 2, time = 0.5 ^ (days since it was last accessed, else created, / 30),
-    reinforcement = 1 + 0.1 ln(1 + accesses), importance = 0.6 to 1.0; their product. A time after `now` counts as `now`, because clocks differ.
+    similarity = 1 - (1 - near) / 2, time = 0.5 ^ (days since it was last accessed, else created, / 30), reinforcement = 1 + 0.1 ln(1 + accesses),
+    importance = 0.6 to 1.0; their product. A time after `now` (POSIX seconds) counts as `now`, because clocks differ.
     """
-    similarity = 1 - min(max(distance, 0.0), 2.0) / 2
-    if not similarity >= MINIMUM_SIMILARITY:  # also true for NaN
-        return None
-    days = max(0.0, now - (created if accessed is None else accessed)) / _SECONDS_PER_DAY
-    rank = (min(max(importance, 1), 5) - 1) / 4
-    fresh, reinforced = math.pow(0.5, days / HALF_LIFE_DAYS), 1 + REINFORCEMENT * math.log1p(max(0, access_count))
+    similarity = 1 - max(1 - near, 0.0) / 2
+    days = max(0.0, now - (memory.created if memory.last_accessed is None else memory.last_accessed)) / _SECONDS_PER_DAY
+    rank = (memory.importance - 1) / 4
+    fresh, reinforced = math.pow(0.5, days / HALF_LIFE_DAYS), 1 + REINFORCEMENT * math.log1p(memory.access_count)
     return similarity * fresh * reinforced * (LEAST_WEIGHT + (GREATEST_WEIGHT - LEAST_WEIGHT) * rank)
 
 

@@ -35,7 +35,7 @@ EARLIER_SUMMARIES = 2
 class Today:
     """One chat's day in the store, at one revision."""
 
-    key: str
+    key: tuple[str, str | None]  # the store's revision of the chat's turns, and the model of the vectors
     items: DayItems
     #: Session → ids of its turns.
     sessions: Mapping[str | None, Collection[str]]
@@ -59,24 +59,15 @@ class DayTurns:
     def today(self, chat_id: str, at: Revisions | None = None, connection: Connection | None = None) -> Today:
         """The chat's day; the same object until something changes. `at`: the store's revisions, if they were just read in this transaction."""
         at = at or self._turns.revisions(chat_id)
-        key = f"{at.turns} {self._embedder.model}"
+        key = at.turns, self._embedder.model
         with self._lock:
-            kept = self._kept.get(chat_id)
-        if kept and kept.key == key:
-            return kept
-        made = self._read(chat_id, key, kept, connection, summarised=at.summarised)
-        with self._lock:
-            self._kept[chat_id] = made
-        return made
-
-    def _read(
-        self, chat_id: str, key: str, earlier: Today | None, connection: Connection | None, *, summarised: bool
-    ) -> Today:
+            earlier = self._kept.get(chat_id)
+        if earlier and earlier.key == key:
+            return earlier
+        known = earlier.made if earlier and earlier.key[1] == key[1] else {}
         stored = self._turns.newest(chat_id, TURNS_RANKED, connection)
-        model = key.partition(" ")[2]
-        known = earlier.made if earlier and earlier.key.partition(" ")[2] == model else {}
-        ended = self._summaries.list(chat_id, EARLIER_SUMMARIES, connection=connection) if summarised else []
-        long = self._summaries.list(chat_id, LONG_SUMMARIES, "long", connection) if summarised else []
+        ended = self._summaries.list(chat_id, EARLIER_SUMMARIES, connection=connection) if at.summarised else []
+        long = self._summaries.list(chat_id, LONG_SUMMARIES, "long", connection) if at.summarised else []
         every = {one.turn.turn_id: one for one in stored} | {one.summary_id: one for one in long}
         made: dict[str, tuple[StoredTurn | SessionSummary, list[DayTurn]]] = {}
         for name, one in every.items():
@@ -86,7 +77,10 @@ class DayTurns:
         sessions: dict[str | None, set[str]] = {}
         for one in stored:  # one that is resumed has far fewer turns
             sessions.setdefault(one.turn.session, set()).add(one.turn.turn_id)
-        return Today(key, items, sessions, ended, made)
+        found = Today(key, items, sessions, ended, made)
+        with self._lock:
+            self._kept[chat_id] = found
+        return found
 
     def _chunks(self, stored: StoredTurn | SessionSummary) -> list[DayTurn]:
         """Of a turn, or of a summary that became searchable. That represents its turns: it is left out once the release, or a tombstone, has one of
@@ -140,9 +134,7 @@ class DayTurns:
         if made:
             with self._turns.transaction() as connection:
                 for turn, one in sorted(made, key=lambda pair: pair[0].chat_id):
-                    self._turns.update_embedding(
-                        turn.chat_id, turn.turn_id, one, model, content=turn.content, connection=connection
-                    )
+                    self._turns.update_embedding(turn, one, model, connection)
         return len(made) == len(turns)
 
     def _embedded(self, turns: Sequence[Turn]) -> list[bytes | None] | None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
@@ -59,9 +58,10 @@ class Forgotten:
     def covers(self, turn: Turn) -> bool:
         return any(tombstone.covers(turn) for tombstone in self.of(turn.chat_id))
 
-    def erased(self, task: Task, answered_at: float) -> bool:
-        """Whether an exchange is to be erased permanently. Tombstones that only hide do not count: a tag of this exchange may have made them."""
-        return erases(self.of(task.chat_id), task, answered_at)
+    def is_gone(self, task: Task, answered_at: float, *, if_hidden: bool) -> bool:
+        """Whether an exchange is to be erased permanently. Tombstones that only hide count only `if_hidden`: a tag of this exchange may have made
+        them."""
+        return erases(self.of(task.chat_id), task, answered_at, or_hides=if_hidden)
 
     def not_applied(self, chat_id: str, applied: Mapping[str, str]) -> list[Tombstone]:
         """What was forgotten in this chat after a release with these tombstones (id → chat) was built."""
@@ -69,17 +69,12 @@ class Forgotten:
 
     def add(self, tombstone: Tombstone) -> None:
         """Durable when it returns. Written once for each tombstone id, and again when it erases what was only hidden."""
-        with self._exclusive():
-            known = read_own(self._path) if os.path.lexists(self._path) else b""
-            name, erase = tombstone.tombstone_id, tombstone.erase
-            if not any(one.tombstone_id == name and one.erase >= erase for one in _parse(known)):
-                write_atomic(self._path, known + tombstone.to_json() + b"\n")
-
-    @contextmanager
-    def _exclusive(self) -> Iterator[None]:
+        name, erase = tombstone.tombstone_id, tombstone.erase
         try:
             with locked_file(make_dir(self._path.parent) / f"{NAME}.lock"):
-                yield
+                known = read_own(self._path) if os.path.lexists(self._path) else b""
+                if not any(one.tombstone_id == name and one.erase >= erase for one in _parse(known)):
+                    write_atomic(self._path, known + tombstone.to_json() + b"\n")
         except OSError as error:
             raise StorageError(
                 f"{self._path} cannot be written: {error}. Nothing was forgotten. Check the disk, then try again."
@@ -149,11 +144,11 @@ def end_conversation(client: Redis, chat_id: str) -> None:
             client.lrem(outbox, 0, cast(str, raw))
 
 
-def erases(tombstones: Sequence[Tombstone], task: Task, now: float) -> bool:
-    """Whether one of a chat's tombstones erases a task. A task without a time counts as submitted now."""
+def erases(tombstones: Sequence[Tombstone], task: Task, now: float, *, or_hides: bool = False) -> bool:
+    """Whether one of a chat's tombstones erases a task (or hides it). A task without a time counts as submitted now."""
     submitted_at = now if task.submitted_at is None else min(task.submitted_at, now)
     question = Turn(task.task_id, "user", task.chat_id, "", submitted_at)
-    return any(tombstone.erase and tombstone.covers(question) for tombstone in tombstones)
+    return any((tombstone.erase or or_hides) and tombstone.covers(question) for tombstone in tombstones)
 
 
 class ErasedEntries:

@@ -23,9 +23,9 @@ from shared.config.kinds import embedders, indexes, memory_backends
 from shared.config.settings import Settings, load_settings
 from shared.embedding.known_models import KNOWN_MODELS
 from shared.wire import keys
+from tests.support.day.store_rows import DAY, NOW, fact
 from tests.support.world import REPOSITORY, World
 
-NOW, DAY = 1_800_000_000.0, 86_400.0
 COMMANDS = dict(one for listed in all_commands().values() for one in listed)
 
 
@@ -47,10 +47,7 @@ def options(command: str) -> set[str]:
 
 
 def score(**more: Any) -> float:
-    given: dict[str, Any] = {"now": NOW, "created": NOW, "accessed": None, "access_count": 0, "importance": 3} | more
-    found = relevance(0.2, **given)
-    assert found
-    return found
+    return relevance(fact("x", **{"created": NOW, **more}), 0.8, NOW)
 
 
 def files(*names: str) -> bool:

@@ -22,8 +22,8 @@ BUDGETS = {
     "dispatcher/features": 7860,
     "dispatcher/health": 1310,
     "dispatcher/installation": 1625,
-    "dispatcher/memory": 4285,
-    "dispatcher/prompt": 865,
+    "dispatcher/memory": 4130,
+    "dispatcher/prompt": 835,
     "dispatcher/queue": 1145,
     "dispatcher/releases": 430,
     "nightly": 330,
@@ -48,7 +48,7 @@ BUDGETS = {
     "shared/turns": 1190,
     "shared/vectors": 1715,
     "shared/wire": 680,
-    "tests": 44460,
+    "tests": 44455,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 76, 40, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 47_635
+    assert product <= 47_450
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

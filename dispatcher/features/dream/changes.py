@@ -16,7 +16,6 @@ from dispatcher.answering.hooks import Core
 from dispatcher.chat_data.hooks import Panel, PanelEntry
 from dispatcher.features.dream.putting_in_order import Dream, Dreaming, night_of
 from dispatcher.features.dream.records import decide, read_proposed
-from dispatcher.memory.typed.actions import sources_of
 from shared.text.format import date_text, one_line, shorten
 from shared.text.translations import later, tr
 from shared.text.translations.dates import date_at
@@ -75,8 +74,8 @@ def changes_made(day: DayMemory, chat_id: str) -> list[ShownChange]:
         if (run := night_of(memory)) is None:
             continue
         replaced = [one for one in known.shown if one.superseded_by == memory.memory_id]
-        taken_over = {turn for one in replaced for turn in sources_of(one)}
-        sources = [one for one in sources_of(memory) if one not in taken_over] or sources_of(memory)
+        taken_over = {turn for one in replaced for turn in one.sources}
+        sources = [one for one in memory.sources if one not in taken_over] or memory.sources
         before = [(one.number, one.text) for one in replaced]
         said, gone = _quoted(day, chat_id, sources), memory.memory_id in known.superseded
         found.append(ShownChange(run, memory.number, before, memory.text, memory.deadline, said, replaced=gone))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from dispatcher.features.dream import checks
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.store.whose import speaker_of
-from dispatcher.memory.typed.actions import Outcome, sentence_only, sources_of
+from dispatcher.memory.typed.actions import Outcome, sentence_only
 from shared.text.dates.calendar_days import end_of_day
 from shared.text.format import one_line
 from shared.turns.note_changes import Change, read_changes
@@ -202,7 +202,7 @@ class Dreaming:
         """The new memory (type, text, further columns): whose it is follows from what it replaces, else from who said it."""
         old, said = evidence.memories, evidence.said[0]
         until = checks.day_of(change.until)
-        sources = [*(one for memory in old for one in sources_of(memory)), *(turn.turn_id for turn in evidence.turns)]
+        sources = [*(one for memory in old for one in memory.sources), *(turn.turn_id for turn in evidence.turns)]
         if old:
             whose: dict[str, Any] = {"user_id": old[0].user_id, "name": old[0].name}
         else:

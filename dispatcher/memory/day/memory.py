@@ -88,10 +88,8 @@ class DayUpkeep:
 
     def store_turns(self, turns: Sequence[Turn]) -> None:
         """Store turns in the day store, except forgotten ones (even if that happens meanwhile); their vectors come later, by `embed_missing`."""
-        from dispatcher.memory.store.turns import StoredTurn
-
         remaining = [turn for turn in turns if not self._day.forgotten.covers(turn)]
-        self._day.turns.store([StoredTurn(turn) for turn in remaining])
+        self._day.turns.store(remaining)
         for turn in remaining:
             if self._day.forgotten.covers(turn):
                 self._day.forget_copies(turn.chat_id, [turn.turn_id])

@@ -5,8 +5,7 @@ A dispatcher has a ServedRelease instead, which many tasks read while a new rele
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.releases.crash_guard import VectorCrashGuard
@@ -24,7 +23,7 @@ class OpenedMemory:
         self._settings = settings
         self._release: OpenRelease | None = None
         self._identity: Identity | None = None
-        self.day = DayMemory(settings, self._reading)
+        self.day = DayMemory(settings, lambda: nullcontext(self._release))  # a command that only writes needs none
 
     def release(self) -> OpenRelease | None:
         """The current release without its vectors, opened again when `current` has moved; None if there is none.
@@ -62,10 +61,6 @@ class OpenedMemory:
         if self._release is not None:
             VectorCrashGuard(self._settings).open_vectors(self._release)
 
-    def _reading(self) -> AbstractContextManager[OpenRelease | None]:
-        """The release that is open now: a command that only writes needs none."""
-        return nullcontext(self._release)
-
     def close_release(self) -> None:
         """Close the release until it is used again."""
         if self._release is not None:
@@ -77,8 +72,6 @@ class OpenedMemory:
         self.day.close()
 
 
-@contextmanager
-def open_memory(settings: Settings) -> Iterator[OpenedMemory]:
+def open_memory(settings: Settings) -> AbstractContextManager[OpenedMemory]:
     """The memory of this host for one command, closed at its end. Nothing is opened before it is used."""
-    with closing(OpenedMemory(settings)) as memory:
-        yield memory
+    return closing(OpenedMemory(settings))

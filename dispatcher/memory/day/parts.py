@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -15,8 +15,6 @@ from shared.config.settings import Settings
 from shared.errors import ReleaseRefused
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
     from dispatcher.memory.hooks import Coming
     from dispatcher.memory.store.actions import Actions
     from dispatcher.memory.store.database import Database
@@ -82,13 +80,9 @@ class DayStores:
 
     def coming(self, chats: Collection[str] | None, until: float) -> list[Coming]:
         """What features know to be due up to this time in these chats (None: in all), the next first."""
-        with self.reading() as connection:
+        with self.database.reading() as connection:
             found = [one for rows in self.of_features for one in rows.of.coming(connection, chats, until)]
         return sorted(found, key=lambda one: one.at)
-
-    def reading(self) -> AbstractContextManager[Connection]:
-        """A transaction for several reads that belong together."""
-        return self.database.reading()
 
     def forget_copies(self, chat_id: str, turn_ids: Collection[str]) -> None:
         """Remove forgotten turns from the store, with the summaries made of them."""

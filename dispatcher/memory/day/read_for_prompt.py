@@ -105,7 +105,7 @@ class ContextReader:
     def read(self, request: PromptRequest, empty: DayContext) -> DayContext:
         """`empty` with what the day adds; memories and turns are read in one transaction, which has ended before anything is embedded."""
         chat_id = request.chat_id
-        with self._day.reading() as connection:
+        with self._day.database.reading() as connection:
             at = self._day.turns.revisions(chat_id, connection)
             memories = self._day.remembering.of_chat(chat_id, at.memories, connection)
             today = self._day.day_turns.today(chat_id, at, connection)
@@ -124,7 +124,7 @@ class ContextReader:
         if any(memory.user_id for memory in known.memories):  # only in a group
             labels |= speaker_labels(known.memories, (request.user_id, request.name) if request.user_id else None)
         profile, there = profile_text(known.memories, request.user_id, request.name, now, zone)
-        near = self._day.remembering.relevant(chat_id, request.message, RELEVANT, now=now, shown=there, known=known)
+        near = self._day.remembering.relevant(known, request.message, RELEVANT, now=now, shown=there)
         found, planned = near, list[str]()
         if days := _days_to_come(request.message, now, zone):
             due = [one for one in known.memories if one.memory_id not in there and _is_due(one, days, zone)]

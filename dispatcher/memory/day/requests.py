@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from shared.turns.records import Task, Tombstone, Turn
+from dispatcher.memory.typed.tags import AnswerTags, TagKind
+from shared.turns.records import Task, Tombstone
 
 if TYPE_CHECKING:
     from dispatcher.memory.day.parts import DayParts
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from dispatcher.memory.typed.acting_on_tags import Acted, TagActing
     from dispatcher.memory.typed.actions import Outcome
     from dispatcher.memory.typed.pages import MemoryEntry, MemoryPage
-    from dispatcher.memory.typed.tags import AnswerTags
 
 
 def owner_task(chat_id: str) -> Task:
@@ -35,32 +35,18 @@ class MemoryRequests:
 
         return TagActing(self._day)
 
-    def act(self, answer: AnswerTags) -> Acted:
-        """Act on an answer's tags, each once. Tags of an erased exchange are ignored."""
+    def act(self, answer: AnswerTags, *, later: bool = False) -> Acted:
+        """Act on an answer's tags, each once; not on those of an erased exchange. `later`: they were stored in Redis while the store could not be
+        reached, or an import brought them: not on those of a message that has been hidden since, either."""
         from dispatcher.memory.typed.acting_on_tags import Acted
 
-        acted, task = Acted(), answer.task
-        if not self._day.forgotten.erased(task, answer.said_at):
-            acted = self.acting.on_tags(answer)
-        if self._day.forgotten.erased(task, answer.said_at):  # before, or meanwhile
+        task = answer.task
+        hides = any(tag.kind == TagKind.FORGET for tag in answer.tags)  # perhaps its own message
+        gone = partial(self._day.forgotten.is_gone, task, answer.said_at, if_hidden=later and not hides)
+        acted = Acted() if gone() else self.acting.on_tags(answer)
+        if gone():  # before, or meanwhile
             self._forget_made_by(task)
-        if acted.forgotten:
-            self._day.forget_copies(task.chat_id, acted.forgotten)
-        return acted
-
-    def act_later(self, record: dict[str, Any]) -> Acted:
-        """Act on tags that were stored in Redis while the store could not be reached, or that an import brought; not on those of a message that has
-        been hidden since."""
-        from dispatcher.memory.typed.acting_on_tags import Acted
-        from dispatcher.memory.typed.tags import AnswerTags, TagKind
-
-        answer = AnswerTags.parse(record)
-        said = Turn(answer.task.task_id, "user", answer.task.chat_id, "", answer.said_at)
-        if any(tag.kind == TagKind.FORGET for tag in answer.tags):  # which may have hidden its own message
-            return self.act(answer)
-        acted = Acted() if self._day.forgotten.covers(said) else self.act(answer)
-        if self._day.forgotten.covers(said):  # before, or meanwhile
-            self._forget_made_by(answer.task)
+        self._day.forget_copies(task.chat_id, acted.forgotten)
         return acted
 
     def listing(self, chat_id: str, now: float) -> str:
@@ -78,40 +64,34 @@ class MemoryRequests:
 
     def entry(self, chat_id: str, number: int, now: float) -> MemoryEntry | None:
         """All that is known of one memory; None if the chat has none of that number."""
-        from dispatcher.memory.typed.actions import sources_of
         from dispatcher.memory.typed.pages import memory_entry
 
         known = self._day.remembering.of_chat(chat_id)
         memory = next((one for one in known.shown if one.number == number), None)
         if memory is None:
             return None
-        turns = self._day.read_turns(chat_id, sources_of(memory)).values()
+        turns = self._day.read_turns(chat_id, memory.sources).values()
         sources = sorted((one for one in turns if not self._day.forgotten.covers(one)), key=lambda turn: turn.timestamp)
         return memory_entry(known, memory, sources, now, self._day.zone_of(chat_id))
 
     def made_of(self, chat_id: str, turn_ids: Collection[str] | None) -> list[Memory]:
         """The memories that come from these turns and no others; of None all."""
-        from dispatcher.memory.typed.actions import sources_of
-
         every = self._day.remembering.of_chat(chat_id).shown
-        return [one for one in every if turn_ids is None or (sources_of(one) and set(sources_of(one)) <= set(turn_ids))]
+        return [one for one in every if turn_ids is None or (one.sources and set(one.sources) <= set(turn_ids))]
 
     def forget_turns(self, tombstone: Tombstone, made_before: float | None) -> None:
         """Remove the day's copies of the turns that a tombstone hides, and the memories that came from them. May be repeated.
 
         Of a whole chat these are all memories that were made before that time (POSIX seconds).
         """
-        from dispatcher.memory.typed.actions import sources_of
-
         chat_id, memories = tombstone.chat_id, self._day.memories
         with memories.transaction() as connection:
             for one in memories.list(chat_id, connection=connection):
-                sources = sources_of(one)
-                left = [turn for turn in sources if turn not in tombstone.named]
+                left = [turn for turn in one.sources if turn not in tombstone.named]
                 whole = tombstone.turn_ids is None and made_before is not None and one.created < made_before
-                if whole or (sources and not left):
+                if whole or (one.sources and not left):
                     memories.delete(chat_id, one.memory_id, connection=connection)
-                elif len(left) < len(sources):
+                elif len(left) < len(one.sources):
                     memories.change(chat_id, one.memory_id, connection=connection, source_turn=" ".join(left))
         times = self._day.turns.times(chat_id)
         self._day.forget_copies(chat_id, [turn for turn, at in times.items() if tombstone.reaches(turn, at)])
@@ -126,7 +106,7 @@ class MemoryRequests:
         """Remove from the store what the tags of a task created."""
         memories = self._day.memories
         for memory in memories.list(task.chat_id):
-            if f"{task.task_id}:user" in (memory.source_turn or "").split():
+            if f"{task.task_id}:user" in memory.sources:
                 memories.delete(task.chat_id, memory.memory_id)
         for rows in self._day.of_features:
             for one in rows.rows(task.chat_id):

@@ -57,10 +57,9 @@ def find_in(memory: OpenedMemory, settings: Settings, query: Query) -> SearchRes
         notes = [no_release(settings.hmem_memory_dir), *notes]
     recalled = day.search(release, replace(query, day=items, hidden=hidden))
     recalled = replace(recalled, degraded=recalled.degraded + notes)
-    embedder = day.embedder
-    found = (
-        found_memories(memories, query, embedder.query(query.text), SHOWN_LIKENESS, embedder.family) if memories else []
-    )
+    found: list[MemoryHit] = []
+    if memories:
+        found = found_memories(memories, query, day.remembering.likenesses(memories, query.text), SHOWN_LIKENESS)
     return SearchResult(recalled, release.run if release else None, today, among(recalled.hits, found, query.k))
 
 

@@ -90,8 +90,7 @@ class Database:
     @contextmanager
     def begin(self) -> Iterator[Connection]:
         """A transaction that may write: committed at the end, rolled back by an exception."""
-        engine = self._ready()
-        with self._errors_named(), engine.connect() as connection:
+        with self._errors_named(), self._ready().connect() as connection:
             connection.execution_options(hmem_writes=True)
             with connection.begin():
                 yield connection
@@ -141,9 +140,8 @@ class Database:
         with self._errors_named(), self._ready().connect() as connection:
             free = connection.execution_options(isolation_level="AUTOCOMMIT")
             free.execute(text("SET statement_timeout = 0"))
-            free.execute(
-                text("SET lock_timeout = '30s'")
-            )  # one long reader must not block everyone who waits behind us
+            # One long reader must not block everyone who waits behind us.
+            free.execute(text("SET lock_timeout = '30s'"))
             try:
                 for table in metadata.sorted_tables:
                     free.execute(text(f"VACUUM FULL {table.name}"))
@@ -260,26 +258,17 @@ class Database:
             )
 
     def _new_engine(self) -> Engine:
+        # Hidden, because conversations do not belong in an error's text.
+        common: dict[str, Any] = {"pool_timeout": _POOL_SECONDS, "hide_parameters": True}
         if self.is_sqlite:
-            engine = create_engine(
-                self._url,
-                connect_args={"timeout": _BUSY_SECONDS},
-                pool_timeout=_POOL_SECONDS,
-                hide_parameters=True,  # conversations do not belong in an error's text
-            )
+            engine = create_engine(self._url, connect_args={"timeout": _BUSY_SECONDS}, **common)
             event.listen(engine, "connect", _set_up_sqlite)
             event.listen(engine, "begin", _begin_sqlite)
             return engine
         options = " ".join(filter(None, (_POSTGRESQL["options"], _text_of(self._url.query.get("options")))))
         own = {name: value for name, value in _POSTGRESQL.items() if name not in self._url.query}
         try:
-            return create_engine(
-                self._url,
-                connect_args=own | {"options": options},
-                pool_pre_ping=True,
-                pool_timeout=_POOL_SECONDS,
-                hide_parameters=True,
-            )
+            return create_engine(self._url, connect_args=own | {"options": options}, pool_pre_ping=True, **common)
         except ImportError as error:
             raise StoreUnavailable(
                 f"DAY_STORE_URL names PostgreSQL, but its driver is not installed. To add it, {how_to_add('postgresql')}."

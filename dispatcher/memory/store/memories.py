@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Select
+from sqlalchemy import ColumnElement, Connection
 
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.event_outbox import new_uid, note_changes
@@ -78,6 +78,11 @@ class Memory:
         """Its text and other wordings."""
         return (self.text, *self.wordings)
 
+    @property
+    def sources(self) -> list[str]:
+        """Ids of the turns that it comes from."""
+        return (self.source_turn or "").split()
+
 
 Found = list[Memory]
 
@@ -96,12 +101,9 @@ class Memories:
         """A transaction that writes, for several calls."""
         return self._database.begin()
 
-    def add(self, chat_id: str, memory: Memory, *, connection: Connection | None = None) -> Memory:
-        """Store a new memory; returns it with its id and number. InvalidInput if it belongs to another chat or its importance is not 1 to 5."""
-        if memory.chat_id != checked_chat(chat_id):
-            raise InvalidInput(
-                f"A memory of chat {memory.chat_id} cannot be stored for chat {chat_id}. Nothing was stored."
-            )
+    def add(self, memory: Memory, *, connection: Connection | None = None) -> Memory:
+        """Store a new memory in its chat; returns it with its id and number. InvalidInput if its importance is not 1 to 5."""
+        chat_id = checked_chat(memory.chat_id)
         if not 1 <= memory.importance <= _HIGHEST_IMPORTANCE:
             raise InvalidInput(f"A memory's importance must be 1 to 5, not {memory.importance}. Nothing was stored.")
         with self._database.joined(connection) as own_connection:
@@ -158,13 +160,12 @@ class Memories:
     def newest(self, limit: int, of: Collection[str] | None) -> Found:
         """The newest valid memories of these chats (None: of all), the newest first. Only for the owner's page."""
         where = [memories.c.superseded_by.is_(None), *_of_chats(of)]
-        return self._light(sa.select(*_LIGHT).where(*where).order_by(memories.c.memory_id.desc()).limit(limit))
+        return self._light(where, memories.c.memory_id.desc(), limit=limit)
 
     def goals(self, until: float, limit: int, of: Collection[str] | None) -> Found:
         """Open goals of these chats (None: of all) with a deadline up to `until`, the most urgent first. Only for the owner's page."""
-        where = [memories.c.type == str(MemoryType.GOAL), memories.c.superseded_by.is_(None), *_of_chats(of)]
-        query = sa.select(*_LIGHT).where(memories.c.deadline <= until, *where)
-        return self._light(query.order_by(memories.c.deadline, memories.c.memory_id).limit(limit))
+        valid = memories.c.type == str(MemoryType.GOAL), memories.c.superseded_by.is_(None), *_of_chats(of)
+        return self._light([*valid, memories.c.deadline <= until], *_MOST_URGENT, limit=limit)
 
     def chats(self) -> dict[str, float]:
         """Every chat with memories → when the newest was noted (POSIX seconds)."""
@@ -174,7 +175,7 @@ class Memories:
 
     def replaced_by(self, ids: Collection[int]) -> Found:
         """What these memories have replaced. Only for the owner's page."""
-        return self._light(sa.select(*_LIGHT).where(memories.c.superseded_by.in_(ids)).order_by(memories.c.memory_id))
+        return self._light([memories.c.superseded_by.in_(ids)], memories.c.memory_id)
 
     def touch(self, chat_id: str, ids: Iterable[int], now: float) -> int:
         """Record that these were used; returns how many exist."""
@@ -246,12 +247,10 @@ class Memories:
 
     def due(self, until: float, limit: int) -> Found:
         """Open goals of any chat with a deadline up to `until` and no reminder yet, the most urgent first. Only for reminders."""
-        where = (*_OPEN, memories.c.deadline <= until)
-        return self._light(
-            sa.select(*_LIGHT).where(*where).order_by(memories.c.deadline, memories.c.memory_id).limit(limit)
-        )
+        return self._light([*_OPEN, memories.c.deadline <= until], *_MOST_URGENT, limit=limit)
 
-    def _light(self, query: Select[Any]) -> Found:
+    def _light(self, where: Sequence[ColumnElement[bool]], *order: Any, limit: int | None = None) -> Found:
+        query = sa.select(*_LIGHT).where(*where).order_by(*order).limit(limit)
         with self._database.reading() as connection:
             return [_memory(row) for row in connection.execute(query)]
 
@@ -283,6 +282,7 @@ class Memories:
         return len(changed)
 
 
+_MOST_URGENT = (memories.c.deadline, memories.c.memory_id)
 _TYPES = {str(one): one for one in MemoryType}
 _OPEN = (memories.c.type == str(MemoryType.GOAL), memories.c.reminded_at.is_(None), memories.c.deadline.is_not(None))
 

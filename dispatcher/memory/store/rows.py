@@ -105,14 +105,8 @@ def _entering(dialect: str, counter: str) -> Any:
 
 
 def _new_chat(chat_id: str) -> dict[str, Any]:
-    return {
-        "chat_id": chat_id,
-        "epoch": uuid.uuid4().hex,
-        "turns_changed": 0,
-        "memories_changed": 0,
-        "last_memory": 0,
-        "last_row": 0,
-    }
+    """Its counters begin with 0."""
+    return {"chat_id": chat_id, "epoch": uuid.uuid4().hex}
 
 
 def change(connection: Connection, chat_id: str, counter: str) -> None:

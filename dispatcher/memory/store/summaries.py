@@ -136,8 +136,7 @@ class Summaries:
 
 
 def _values(summary: SessionSummary) -> dict[str, Any]:
-    return {
-        **{name: value for name, value in vars(summary).items() if name != "turn_ids"},
+    return vars(summary) | {
         "session": storable(summary.session),
         "text": storable(summary.text),
         "turn_ids": json_text(summary.turn_ids),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
@@ -66,19 +66,15 @@ class Turns:
         """A transaction for several changes; those of several chats in the order of their ids."""
         return self._database.begin()
 
-    def store(self, stored: Sequence[StoredTurn]) -> int:
-        """Add turns, or replace those with the same id in the same chat; returns how many are new.
-
-        A vector that is there stays if the text is the same and none is given.
-        """
-        by_chat: dict[str, dict[str, StoredTurn]] = {}
-        for one in stored:
-            by_chat.setdefault(checked_chat(one.turn.chat_id), {})[one.turn.turn_id] = one
-        if not by_chat:
-            return 0
+    def store(self, said: Sequence[Turn]) -> None:
+        """Add turns, or replace those with the same id in the same chat. A vector that is there stays if the text is the same."""
+        by_chat: dict[str, dict[str, Turn]] = {}
+        for turn in said:
+            by_chat.setdefault(checked_chat(turn.chat_id), {})[turn.turn_id] = turn
         with self._database.begin() as connection:
-            # One order for every writer: two that lock the same chats never wait for each other.
-            return sum(_store_chat(connection, chat_id, by_chat[chat_id]) for chat_id in sorted(by_chat))
+            for chat_id in sorted(by_chat):  # one order for every writer: two never wait for each other
+                enter(connection, chat_id, _CHANGES)
+                connection.execute(_upsert(connection.dialect.name), list(map(_values, by_chat[chat_id].values())))
 
     def newest(self, chat_id: str, limit: int, connection: Connection | None = None) -> list[StoredTurn]:
         """The newest `limit` turns, oldest first."""
@@ -143,26 +139,15 @@ class Turns:
             return [_stored(row) for row in rows]
 
     def update_embedding(
-        self,
-        chat_id: str,
-        turn_id: str,
-        embedding: bytes | None,
-        model: str,
-        *,
-        content: str | None = None,
-        connection: Connection | None = None,
+        self, turn: Turn, embedding: bytes | None, model: str, connection: Connection | None = None
     ) -> bool:
-        """Set a turn's vector; None means that this model cannot embed it (it is not tried again).
-
-        With `content` (the text that was embedded) a turn that was replaced meanwhile is left alone. Whether a row was changed.
-        """
-        where = [turns.c.chat_id == checked_chat(chat_id), turns.c.turn_id == turn_id]
-        if content is not None:
-            where.append(turns.c.content == storable(content))
+        """Set a turn's vector; None means that this model cannot embed it (it is not tried again). Whether a row was changed: one whose text was
+        replaced meanwhile is left alone."""
+        where = (turns.c.chat_id == checked_chat(turn.chat_id), turns.c.turn_id == turn.turn_id)
+        statement = sa.update(turns).where(*where, turns.c.content == storable(turn.content))
         with self._database.joined(connection) as writing:
-            change(writing, chat_id, _CHANGES)
-            values = {"embedding": embedding, "embedding_model": model}
-            return writing.execute(sa.update(turns).where(*where).values(values)).rowcount > 0
+            change(writing, turn.chat_id, _CHANGES)
+            return writing.execute(statement.values(embedding=embedding, embedding_model=model)).rowcount > 0
 
     def every(self, chat_id: str | None = None) -> Iterator[StoredTurn]:
         """All turns, of one chat or of all, in the order they were stored; for `hmem forget` and its scan."""
@@ -202,30 +187,18 @@ class Turns:
             return [_stored(row) for row in own(connection.execute(query), chat_id)]
 
 
-def _store_chat(connection: Connection, chat_id: str, by_id: Mapping[str, StoredTurn]) -> int:
-    enter(connection, chat_id, _CHANGES)
-    known: set[str] = set()
-    for some in batches(by_id):
-        query = sa.select(turns.c.turn_id).where(turns.c.chat_id == chat_id, turns.c.turn_id.in_(some))
-        known.update(connection.execute(query).scalars())
-    connection.execute(_upsert(connection.dialect.name), [_values(one) for one in by_id.values()])
-    return len(by_id) - len(known)
-
-
 @cache
 def _upsert(dialect: str) -> Any:
     """Built once: building it takes longer than running it for two turns."""
     statement = inserting(dialect, turns)
     new = statement.excluded
-    kept = sa.and_(new.embedding.is_(None), new.content == turns.c.content)
-    values = {column.name: new[column.name] for column in turns.c if column.name != "turn_no"}
-    values["embedding"] = sa.case((kept, turns.c.embedding), else_=new.embedding)
-    values["embedding_model"] = sa.case((kept, turns.c.embedding_model), else_=new.embedding_model)
+    values = {column.name: new[column.name] for column in _COLUMNS}
+    for vector in (turns.c.embedding, turns.c.embedding_model):
+        values[vector.name] = sa.case((new.content == turns.c.content, vector))  # else none
     return statement.on_conflict_do_update(index_elements=["chat_id", "turn_id"], set_=values)
 
 
-def _values(stored: StoredTurn) -> dict[str, Any]:
-    turn = stored.turn
+def _values(turn: Turn) -> dict[str, Any]:
     return {
         "chat_id": turn.chat_id,
         "turn_id": turn.turn_id,
@@ -237,8 +210,6 @@ def _values(stored: StoredTurn) -> dict[str, Any]:
         "session": clean(turn.session),
         "extra": json_text(turn.extra),
         "user_id": turn.user_id,
-        "embedding": stored.embedding,
-        "embedding_model": stored.embedding_model,
     }
 
 

@@ -121,22 +121,19 @@ class TagActing(Acting):
         valid = self._day.remembering.of_chat(answer.task.chat_id).memories
         return next((one for one in valid if one.number == number and one.type in kinds), None)
 
-    def _match(self, answer: AnswerTags, tag: Tag, kinds: Collection[str] | None) -> MemoryMatch:
+    def _match(self, answer: AnswerTags, tag: Tag, kinds: Collection[str]) -> MemoryMatch:
         """What the person means: a number that was shown, else what the words match: their own and the chat's first; those of others only where
         nothing refuses it."""
-        task, text = answer.task, tag.text
-        of_theirs = partial(is_own_or_shared if kinds or not answer.refusal else is_own, user=task.user_id)
+        task = answer.task
+        is_theirs = is_own if answer.refusal and tag.kind == TagKind.FORGET else is_own_or_shared
         if tag.target is not None:
             stored = self._day.remembering.of_chat(task.chat_id).stored
-            one = self._named(answer, tag.target, kinds or _EVERY_KIND)
-            found = [one] if one and (not answer.refusal or of_theirs(one)) else []
+            one = self._named(answer, tag.target, kinds)
+            found = [one] if one and (not answer.refusal or is_theirs(one, task.user_id)) else []
             return MemoryMatch(found, bool(found), stored)
-        match = self._day.remembering.match(
-            task.chat_id, text, kinds, of_theirs if task.in_group or answer.refusal else None
-        )
-        if match.memories or answer.refusal:
-            return match
-        return self._day.remembering.match(task.chat_id, text, kinds)
+        match = partial(self._day.remembering.match, task.chat_id, tag.text)
+        theirs = match(lambda one: one.type in kinds and is_theirs(one, task.user_id))
+        return theirs if theirs.memories or answer.refusal else match(lambda one: one.type in kinds)
 
     def _completing(self, answer: AnswerTags, tag: Tag) -> Effect:
         match, chat_id = self._match(answer, tag, {"goal"}), answer.task.chat_id
@@ -152,7 +149,7 @@ class TagActing(Acting):
         return effect
 
     def _forgetting_matching(self, answer: AnswerTags, tag: Tag) -> Effect:
-        match = self._match(answer, tag, None)
+        match = self._match(answer, tag, _EVERY_KIND)
         if not match.clear:
             refused = answer.refusal if not match.memories else ""
             say = refused or _not_clear(tag, NO_MEMORY_LIKE_IT, WHICH_MEMORY, match)

@@ -57,12 +57,12 @@ class Outcome:
     unmet: bool = False
 
     def to_json(self) -> str:
-        return orjson.dumps({"say": self.say, "forgotten": self.forgotten, "unmet": self.unmet}).decode()
+        return orjson.dumps(self).decode()
 
     @classmethod
     def from_json(cls, text: str) -> Outcome:
-        record: dict[str, Any] = orjson.loads(text)
-        return cls(record["say"], tuple(record["forgotten"]), record.get("unmet", False))
+        record = orjson.loads(text)
+        return cls(record["say"], tuple(record["forgotten"]), record["unmet"])
 
 
 class Acting:
@@ -165,7 +165,7 @@ class Acting:
         known = self._day.remembering.of_chat(task.chat_id)
         name = tombstone_id(memory, task.task_id, number)
         gone = self._hidden(task, memory, brings_news)
-        others = [one for one in known.every if one is not memory and not gone.isdisjoint(sources_of(one))]
+        others = [one for one in known.every if one is not memory and not gone.isdisjoint(one.sources)]
         replaced = [one for one in known.shown if one.superseded_by == memory.memory_id]
         again = "; ".join(map(quoted, replaced)) if memory.memory_id not in known.superseded else ""
 
@@ -175,7 +175,7 @@ class Acting:
                 self._day.forgotten.add(Tombstone(name, task.chat_id, now, turn_ids=frozenset(gone)))
             self._day.memories.delete(task.chat_id, memory.memory_id, connection=connection)
             for one in others:
-                left = " ".join(turn for turn in sources_of(one) if turn not in gone) or None
+                left = " ".join(turn for turn in one.sources if turn not in gone) or None
                 self._day.memories.change(task.chat_id, one.memory_id, connection=connection, source_turn=left)
             return Outcome(tr(FORGOTTEN_AND_BACK if again else FORGOTTEN).format(again=again), tuple(gone))
 
@@ -189,7 +189,7 @@ class Acting:
             said_by = {turn_id: turn.user_id for turn_id, turn in known.items()}
             again = [one for one in again if said_by.get(_question_of(one)) == memory.user_id]
         asking = {f"{task.task_id}:{role}": None for role in ROLES}
-        gone = {f"{turn.rpartition(':')[0]}:{role}": None for turn in sources_of(memory) for role in ROLES}
+        gone = {f"{turn.rpartition(':')[0]}:{role}": None for turn in memory.sources for role in ROLES}
         gone |= asking | dict.fromkeys(again)
         return {turn: None for turn in gone if not (brings_news and turn in asking)}.keys()
 
@@ -204,11 +204,6 @@ def sentence_only(sentence: str) -> Effect:
 
 def _question_of(turn_id: str) -> str:
     return f"{turn_id.rpartition(':')[0]}:user"
-
-
-def sources_of(memory: Memory) -> list[str]:
-    """Ids of the turns that a memory comes from."""
-    return memory.source_turn.split() if memory.source_turn else []
 
 
 def tombstone_id(memory: Memory, task_id: str, number: int) -> str:

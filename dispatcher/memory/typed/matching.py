@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dispatcher.memory.relevance import coverage
 from dispatcher.memory.typed.duplicates import spoken_words
-from shared.embedding.known_models import likeness
 
 if TYPE_CHECKING:
     from dispatcher.memory.store.memories import Memory
@@ -37,44 +36,30 @@ class MemoryMatch:
     stored: str
 
 
-def matching(
-    known: ChatMemories,
-    text: str,
-    vector: Vectors | None,
-    family: str | None,
-    kinds: Collection[str] | None = None,
-    among: Callable[[Memory], bool] | None = None,
-) -> MemoryMatch:
-    """The memory that says exactly this, else those with its words or meaning, else the only one that has it as a part of a word. `vector`: the
-    text's, by a model of this family."""
-    meant = [
-        (at, memory)
-        for at, memory in enumerate(known.every)
-        if (kinds is None or memory.type in kinds) and (among is None or among(memory))
-    ]
-    valid = [one for _, one in meant if one.memory_id not in known.superseded]
+def matching(known: ChatMemories, rows: Sequence[int], text: str, likes: Vectors | None) -> MemoryMatch:
+    """Of these rows, the memory that says exactly this, else those with its words or meaning, else the only one that has it as a part of a word.
+    `likes`: how like each memory of the chat is to the text (`Remembering.likenesses`)."""
+    valid = [one for at in rows if (one := known.every[at]).memory_id not in known.superseded]
     said = spoken_words(text)
     exact = [one for one in valid if any(spoken_words(known_as) == said for known_as in one.texts)]
     if len(exact) == 1:
         return MemoryMatch(exact, True, known.stored)
-    scored = [(score, one) for at, one in meant if (score := _score(known, at, text, vector, family))]
+    scored = [(score, known.every[at]) for at in rows if (score := _score(known, at, text, likes))]
     if not scored:
         parts = [one for one in valid if len(text) >= SHORTEST_PART and text.casefold() in one.text.casefold()]
         return MemoryMatch(parts[:MOST_CANDIDATES], len(parts) == 1, known.stored)
     best = sorted(scored, key=lambda pair: -pair[0])[:MOST_CANDIDATES]
     near = [memory for score, memory in best if best[0][0] - score < MARGIN]
-    near = [
-        memory for memory in near if memory.memory_id not in known.superseded
-    ] or near  # rather a valid memory than one that it superseded
+    # Rather a valid memory than one that it superseded.
+    near = [memory for memory in near if memory.memory_id not in known.superseded] or near
     return MemoryMatch(near, len(near) == 1, known.stored)
 
 
-def _score(known: ChatMemories, at: int, text: str, vector: Vectors | None, family: str | None) -> float:
+def _score(known: ChatMemories, at: int, text: str, likes: Vectors | None) -> float:
     """0 to 1: the mean of the share of matching words and the likeness; words alone without a vector. 0 if it is too low."""
     words = max(coverage(text, one) for one in known.every[at].texts)
-    cosine = math.nan if vector is None or known.vectors is None else float(known.vectors[at] @ vector)
-    cosine = likeness(cosine, family)
-    if math.isnan(cosine):
+    like = math.nan if likes is None else float(likes[at])
+    if math.isnan(like):
         return words if words >= MATCHED_BY_WORDS else 0.0
-    mean = (words + max(0.0, cosine)) / 2
+    mean = (words + max(0.0, like)) / 2
     return mean if mean >= MATCHED else 0.0

@@ -92,12 +92,10 @@ class Remembering:
         verdict = self._judged(known, kind, text, vector, more.get("user_id"), replaced)
         same, corrected = verdict.same, tuple(replaced)
         other_time = same is not None and more.get("deadline") not in (None, same.deadline)
-        if (
-            same is not None and other_time and kind != "goal"
-        ):  # the engineer comes again: his first visit remains known
+        if same and other_time and kind != "goal":  # the engineer comes again: his first visit remains known
             corrected, same, other_time = (*corrected, same), None, False
         if same:  # forgetting it forgets all of its source turns; what the owner wrote is from none, and stays when a turn that says it goes
-            sources = [*(same.source_turn or "").split(), *(more.get("source_turn") or "").split()]
+            sources = [*same.sources, *(more.get("source_turn") or "").split()]
             more["source_turn"] = " ".join(dict.fromkeys(sources)) if same.source_turn else None
         if same and other_time:
             used = {"importance": min(5, same.importance + 1), "access_count": same.access_count + 1}
@@ -111,15 +109,14 @@ class Remembering:
         made, same, chat_id = planned.made, planned.same, planned.made.chat_id
         self.check(chat_id, planned.stored, connection)
         if same and not planned.replaces:
-            news = (
-                {} if planned.verbatim else {"wordings": [*same.wordings, made.text]}
-            )  # if it was news after all, it is not lost
+            # If it was news after all, it is not lost.
+            news = {} if planned.verbatim else {"wordings": [*same.wordings, made.text]}
             self._store.reinforce(same, made.created, connection=connection, source_turn=made.source_turn, **news)
             new = same
         else:
             if same:
                 made = replace(made, wordings=tuple(one for one in same.texts if one != made.text))
-            new = self._store.add(chat_id, made, connection=connection)
+            new = self._store.add(made, connection=connection)
             if same:
                 self._store.delete(chat_id, same.memory_id, heir=new.memory_id, connection=connection)
         for one in planned.corrected:
@@ -168,16 +165,9 @@ class Remembering:
         """A memory that is not stored yet."""
         from dispatcher.memory.store.memories import Memory
 
-        embedding = None if vector is None else packed(vector)
-        return Memory(
-            chat_id,
-            kind,
-            text,
-            created,
-            embedding=embedding,
-            embedding_model=self._embedder.model if embedding else None,
-            **more,
-        )
+        if vector is not None:
+            more = {"embedding": packed(vector), "embedding_model": self._embedder.model, **more}
+        return Memory(chat_id, kind, text, created, **more)
 
     def of_chat(self, chat_id: str, stored: str | None = None, connection: Connection | None = None) -> ChatMemories:
         """The chat's memories, cached until one of them changes; `stored` is the store's revision, if it was just read in this transaction."""
@@ -187,7 +177,13 @@ class Remembering:
         key = f"{stored} {model} {len(marks)}"
         with self._lock:
             known = self._loaded.get(chat_id)
-        return known if known and known.revision == key else self._read(chat_id, key, stored, model, marks, connection)
+        if known is None or known.revision != key:
+            memories = self._store.list(chat_id, limit=MOST_READ, connection=connection)
+            hidden = frozenset(one.memory_id for one in memories if one.uid in marks)
+            known = ChatMemories(key, stored, memories, self._vectors(memories, model) if model else None, hidden)
+            with self._lock:
+                self._loaded[chat_id] = known
+        return known
 
     def note_use(self, chat_id: str, ids: Collection[int], now: float) -> None:
         """Record that these memories were shown, also in the copies kept here: a use changes no revision."""
@@ -200,54 +196,34 @@ class Remembering:
                 ]
                 self._loaded[chat_id] = replace(known, every=used)
 
-    def relevant(
-        self,
-        chat_id: str,
-        query: str,
-        limit: int,
-        *,
-        now: float,
-        shown: Collection[int] = (),
-        known: ChatMemories | None = None,
-    ) -> list[Memory]:
-        """Memories that are relevant to a question, best first, without those in `shown` (ids); `known`: the chat's, if they were just read."""
-        known, vector = known or self.of_chat(chat_id), self._embedder.query(query)
-        alone = known.vectors is None or vector is None
-        shares = known.index.shares(query)
-        near = {at: one for at, one in shares.items() if one >= (SHOWN_WORDS_ALONE if alone else SHOWN_WORDS)}
-        if known.vectors is not None and vector is not None:
-            cosines = likeness(known.vectors @ vector, self._embedder.family)
-            for at in (cosines >= SHOWN_LIKENESS).nonzero()[0].tolist():
-                near[at] = max(near.get(at, 0.0), float(cosines[at]))
-        found: list[tuple[float, Memory]] = []
-        for at in sorted(near, key=lambda at: (-near[at], at)):
-            memory = known.every[at]
-            if len(found) == 2 * limit:
-                break
-            if memory.memory_id in shown or memory.memory_id in known.hidden or memory.memory_id in known.superseded:
-                continue
-            scored = relevance(
-                1 - near[at],
-                now=now,
-                created=memory.created,
-                accessed=memory.last_accessed,
-                access_count=memory.access_count,
-                importance=memory.importance,
-            )
-            if scored:
-                found.append((scored, memory))
-        return [memory for _, memory in sorted(found, key=lambda pair: -pair[0])[:limit]]
+    def likenesses(self, known: ChatMemories, text: str) -> Vectors | None:
+        """How like each of a chat's memories is to a text, NaN for one without a vector; None if there are no vectors."""
+        vector = self._embedder.query(text)
+        if known.vectors is None or vector is None:
+            return None
+        return likeness(known.vectors @ vector, self._embedder.family)
 
-    def match(
-        self,
-        chat_id: str,
-        text: str,
-        kinds: Collection[str] | None = None,
-        among: Callable[[Memory], bool] | None = None,
-    ) -> MemoryMatch:
+    def relevant(
+        self, known: ChatMemories, query: str, limit: int, *, now: float, shown: Collection[int] = ()
+    ) -> list[Memory]:
+        """The chat's memories that are relevant to a question, best first, without those in `shown` (ids)."""
+        likes, shares = self.likenesses(known, query), known.index.shares(query)
+        least = SHOWN_WORDS_ALONE if likes is None else SHOWN_WORDS
+        near = {at: share for at, share in shares.items() if share >= least}
+        if likes is not None:
+            for at in (likes >= SHOWN_LIKENESS).nonzero()[0].tolist():
+                near[at] = max(near.get(at, 0.0), float(likes[at]))
+        gone = {*shown, *known.hidden, *known.superseded}
+        left = [at for at in near if known.every[at].memory_id not in gone]
+        nearest = sorted(left, key=lambda at: (-near[at], at))[: 2 * limit]
+        best = sorted(nearest, key=lambda at: -relevance(known.every[at], near[at], now))
+        return [known.every[at] for at in best[:limit]]
+
+    def match(self, chat_id: str, text: str, among: Callable[[Memory], bool] = lambda _: True) -> MemoryMatch:
         """The memories in `among` that a search text matches."""
-        vector = self._embedder.query(text)  # first, because it may take long
-        return matching(self.of_chat(chat_id), text, vector, self._embedder.family, kinds, among)
+        known = self.of_chat(chat_id)
+        rows = [at for at, memory in enumerate(known.every) if among(memory)]
+        return matching(known, rows, text, self.likenesses(known, text))
 
     def nearest(self, known: ChatMemories, memory: Memory) -> Memory | None:
         """The other valid memory of its type and speaker that may be about the same."""
@@ -257,9 +233,8 @@ class Remembering:
             return None
         cosines = known.vectors @ known.vectors[known.every.index(memory)]
         gone = known.hidden | known.superseded.keys() | {memory.memory_id}
-        for at in sorted(
-            (cosines >= LEAST[self._embedder.family][1]).nonzero()[0].tolist(), key=lambda at: -cosines[at]
-        ):
+        near = (cosines >= LEAST[self._embedder.family][1]).nonzero()[0].tolist()
+        for at in sorted(near, key=lambda at: -cosines[at]):
             one: Memory = known.every[at]
             if (one.type, one.user_id) == (memory.type, memory.user_id) and one.memory_id not in gone:
                 return one
@@ -300,29 +275,15 @@ class Remembering:
         vectors = None if known.vectors is None else known.vectors[among]
         return judged([known.every[at] for at in among], vectors, text, vector, self._embedder.family)
 
-    def _read(
-        self,
-        chat_id: str,
-        revision: str,
-        stored: str,
-        model: str | None,
-        marks: Collection[str],
-        connection: Connection | None,
-    ) -> ChatMemories:
-        memories = self._store.list(chat_id, limit=MOST_READ, connection=connection)
-        vectors = None
-        if model is not None:
-            import numpy as np
+    def _vectors(self, memories: Sequence[Memory], model: str) -> Vectors:
+        """Theirs, of shape (n, dimensions), NaN for a missing one."""
+        import numpy as np
 
-            vectors = np.full((len(memories), self._embedder.dimensions), np.nan, np.float32)
-            for row, memory in enumerate(memories):
-                if memory.embedding and memory.embedding_model == model:
-                    vectors[row] = unpacked(memory.embedding)
-        hidden = frozenset(one.memory_id for one in memories if one.uid in marks)
-        known = ChatMemories(revision, stored, memories, vectors, hidden)
-        with self._lock:
-            self._loaded[chat_id] = known
-        return known
+        vectors = np.full((len(memories), self._embedder.dimensions), np.nan, np.float32)
+        for row, memory in enumerate(memories):
+            if memory.embedding and memory.embedding_model == model:
+                vectors[row] = unpacked(memory.embedding)
+        return vectors
 
 
 def _size(known: ChatMemories) -> int:

@@ -32,7 +32,6 @@ _KINDS = {
 }
 _ENTRY = later("{number}. Entry: {text}")
 REPLACED_ON = later("Replaced on {day} by number {number}: {text}")
-REPLACED = later("Replaced by number {number}: {text}")
 NO_SOURCE = later("From a command or an import, or from a message that I no longer have.")
 
 
@@ -135,9 +134,8 @@ def _times(memory: Memory, now: float, zone: ZoneInfo) -> list[str]:
 def _replacements(known: ChatMemories, memory: Memory, newer: Mapping[int, Memory], zone: ZoneInfo) -> list[str]:
     lines = []
     if by := newer.get(memory.memory_id):
-        since, quoted = memory.superseded_at, shorten(one_line(by.text), QUOTED_CHARACTERS)
-        day = date_at(since, zone) if since is not None else ""
-        lines.append(tr(REPLACED_ON if day else REPLACED).format(day=day, number=by.number, text=quoted))
+        day, quoted = date_at(memory.superseded_at or by.created, zone), shorten(one_line(by.text), QUOTED_CHARACTERS)
+        lines.append(tr(REPLACED_ON).format(day=day, number=by.number, text=quoted))
     lines += [
         tr("It replaces number {number}: {text}").format(
             number=one.number, text=shorten(one_line(one.text), QUOTED_CHARACTERS)

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from dispatcher.memory.store.whose import said_by
-from shared.embedding.known_models import likeness
 from shared.search.types import Hit, shown_score
 
 if TYPE_CHECKING:
     from dispatcher.memory.store.memories import Memory
     from dispatcher.memory.typed.chat_memories import ChatMemories
-    from shared.ranking.scoring import Array
+    from shared.embedding.models import Vectors
     from shared.search.types import Query
 
 
@@ -38,22 +37,18 @@ class MemoryHit:
         return f"{kind} of {who}" if (who := said_by(self.memory).get("speaker")) else kind
 
 
-def found_memories(
-    known: ChatMemories, query: Query, vector: Array | None, least: float, family: str | None
-) -> list[MemoryHit]:
-    """Memories that share a word with the query or have at least the likeness `least`, created in the query's time; best first."""
+def found_memories(known: ChatMemories, query: Query, likes: Vectors | None, least: float) -> list[MemoryHit]:
+    """Memories that share a word with the query or have at least the likeness `least` (`likes`: of each), created in the query's time; best
+    first."""
     shares = known.index.shares(query.text)
-    cosines: Sequence[float] = (
-        [] if vector is None or known.vectors is None else likeness(known.vectors @ vector, family).tolist()
-    )
     found = []
     for at, memory in enumerate(known.every):
-        cosine = cosines[at] if cosines else math.nan
+        like = math.nan if likes is None else float(likes[at])
         early = query.since is not None and memory.created < query.since
         late = query.until is not None and memory.created >= query.until
         gone = memory.memory_id in known.hidden or memory.memory_id in known.superseded
-        if not (early or late or gone) and (at in shares or cosine >= least):
-            meaning = None if math.isnan(cosine) else min(1.0, max(0.0, cosine))
+        if not (early or late or gone) and (at in shares or like >= least):
+            meaning = None if math.isnan(like) else min(1.0, max(0.0, like))
             found.append(MemoryHit(memory, shares.get(at, 0.0), meaning))
     return sorted(found, key=lambda hit: (-hit.score, -hit.memory.created))
 
@@ -77,7 +72,7 @@ def memory_json(hit: MemoryHit, zone: ZoneInfo) -> dict[str, Any]:
         "number": memory.number,
         "type": str(memory.type),
         "label": hit.label,
-        "turn_ids": (memory.source_turn or "").split(),
+        "turn_ids": memory.sources,
         "timestamp": memory.created,
         "date": datetime.fromtimestamp(memory.created, zone).isoformat(timespec="seconds"),
         "deadline": memory.deadline,

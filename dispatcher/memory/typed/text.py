@@ -224,10 +224,8 @@ def numbered(memory: Memory, newer: Memory | None, now: float, zone: ZoneInfo, l
         also = "; ".join(shorten(one_line(wording), LINE_CHARACTERS) for wording in memory.wordings)
         notes.append(tr("(also phrased as: {texts})").format(texts=also))
     if newer:
-        noted, since = day_shown(memory.created, now, zone), memory.superseded_at
-        sentence = tr("(noted {noted}; replaced by number {number})") if since is None else tr(REPLACED_ON)
-        replaced = "" if since is None else day_shown(since, now, zone)
-        notes.append(sentence.format(noted=noted, replaced=replaced, number=newer.number))
+        noted, replaced = (day_shown(at, now, zone) for at in (memory.created, memory.superseded_at or newer.created))
+        notes.append(tr(REPLACED_ON).format(noted=noted, replaced=replaced, number=newer.number))
     return " ".join(notes)
 
 

@@ -29,6 +29,7 @@ from redis import Redis, RedisError
 
 from dispatcher.memory.store.events import hand_over
 from dispatcher.memory.tombstones import announce, end_conversation
+from dispatcher.memory.typed.tags import AnswerTags
 from dispatcher.queue.consolidation.chat_turns import ChatTurns
 from dispatcher.queue.consolidation.reminders import Reminders
 from dispatcher.queue.refused import dead_letter
@@ -128,11 +129,11 @@ class Consolidator:
 
     def _act_on(self, raw: bytes) -> None:
         """The current conversation contains what is forgotten here, so it ends. Other turns that contain it must be in the store before."""
-        record = loads_object(raw)
-        chat_id = str(record["chat_id"])
+        answer = AnswerTags.parse(loads_object(raw))
+        chat_id = answer.task.chat_id
         while self._chats.store(chat_id):
             pass
-        if self._day.requests.act_later(record).forgotten:
+        if self._day.requests.act(answer, later=True).forgotten:
             end_conversation(self._redis, chat_id)
         crash_point("consolidation:acted")
 

@@ -7,16 +7,12 @@ import math
 import pytest
 
 from dispatcher.memory.relevance import relevance
-
-NOW = 1_707_500_000.0
-DAY = 86_400.0
+from tests.support.day.store_rows import DAY, NOW, fact
 
 
 def of(distance: float, age: float = 0.0, count: int = 0, importance: int = 5, accessed: float | None = None) -> float:
-    created = NOW - age * DAY
-    found = relevance(distance, now=NOW, created=created, accessed=accessed, access_count=count, importance=importance)
-    assert found is not None
-    return found
+    memory = fact("x", created=NOW - age * DAY, last_accessed=accessed, access_count=count, importance=importance)
+    return relevance(memory, 1 - distance, NOW)
 
 
 def test_likeness_age_use_and_importance_are_multiplied() -> None:
@@ -25,6 +21,5 @@ def test_likeness_age_use_and_importance_are_multiplied() -> None:
     assert of(0, count=9) == pytest.approx(1 + 0.1 * math.log(10))
     assert [of(0, importance=rank) for rank in range(1, 6)] == pytest.approx([0.6, 0.7, 0.8, 0.9, 1.0])
     assert of(1.0, 30, 1, 1) == pytest.approx(0.5 * 0.5 * (1 + 0.1 * math.log(2)) * 0.6)
-    for distance, remembered in ((1.19, True), (1.21, False), (math.nan, False)):
-        found = relevance(distance, now=NOW, created=NOW, accessed=None, access_count=0, importance=3)
-        assert (found is not None) == remembered
+    assert of(-0.001) == 1, "a rounding error"
+    assert of(0, -1) == 1, "of another clock"

@@ -17,7 +17,6 @@ from dispatcher.chat_data.forget.layers.store import StoreLayer
 from dispatcher.chat_data.forget.request import ForgetRequest, Scope
 from dispatcher.memory.store.memories import Memory, MemoryType
 from dispatcher.memory.store.summaries import SessionSummary
-from dispatcher.memory.store.turns import StoredTurn
 from dispatcher.queue.refused import dead_letter
 from shared.system.files import safe_name
 from shared.turns.records import Tombstone, Turn, dumps, loads_object
@@ -83,9 +82,9 @@ def plant_store(world: World, chat: str, texts: list[str]) -> None:
     for number, text in enumerate(texts):
         task = f"new-{chat}-{number}"
         turn = f"{task}:user"
-        store.turns.store([StoredTurn(Turn(task, "user", chat, text, now, None, f"session-{chat}"))])
+        store.turns.store([Turn(task, "user", chat, text, now, None, f"session-{chat}")])
         store.summaries.store(SessionSummary(chat, f"session-{number}", text, now, now, now, (turn,)))
-        store.memories.add(chat, Memory(chat, MemoryType.FACT, text, created=now, source_turn=turn))
+        store.memories.add(Memory(chat, MemoryType.FACT, text, created=now, source_turn=turn))
         for rows in store.of_features:
             needed = {one.name: "" for one in rows.columns if not (one.nullable or one.primary_key)}
             rows.insert(needed | {"chat_id": chat, "text": text, "created": now, "source_turn": turn})

@@ -20,9 +20,8 @@ DAY = 86_400.0
 FACT, GOAL, DONE, PREFERENCE = MemoryType.FACT, MemoryType.GOAL, MemoryType.COMPLETED_GOAL, MemoryType.PREFERENCE
 
 
-def said(task: str, content: str = "hello", chat: str = "1", at: float = NOW, **more: Any) -> StoredTurn:
-    own = {name: more.pop(name) for name in ("name", "session", "extra", "user_id") if name in more}
-    return StoredTurn(Turn(task, more.pop("role", "user"), chat, content, at, **own), **more)
+def said(task: str, content: str = "hello", chat: str = "1", at: float = NOW, **more: Any) -> Turn:
+    return Turn(task, more.pop("role", "user"), chat, content, at, **more)
 
 
 def fact(body: str, chat: str = "1", kind: MemoryType = FACT, **more: Any) -> Memory:

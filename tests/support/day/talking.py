@@ -144,7 +144,7 @@ def owe(world: World, text: str) -> None:
     """A goal that was made two days ago and is due in half an hour: it is time for its reminder."""
     with closing(store(world)) as database:
         goal = Memory(CHAT, MemoryType.GOAL, text, time.time() - 2 * 86_400, deadline=time.time() + 1_800)
-        Memories(database).add(CHAT, goal)
+        Memories(database).add(goal)
 
 
 def outbox(world: World) -> list[dict[str, Any]]:

@@ -85,8 +85,7 @@ def _covers_memory(scope: Scope, memory: Memory) -> bool:
     """For a chat: memories created in that time. For turns: memories from them. For a text: memories that contain it."""
     if scope.asked.kind == "matching":
         return scope.asked.concerns(memory.chat_id) and any(map(scope.asked.holds, memory.texts))
-    sources = (memory.source_turn or "").split()
-    return scope.asked.concerns(memory.chat_id) and scope.covers_made(memory.chat_id, memory.created, sources)
+    return scope.asked.concerns(memory.chat_id) and scope.covers_made(memory.chat_id, memory.created, memory.sources)
 
 
 def _covers_row(scope: Scope, one: Any) -> bool:

@@ -17,7 +17,6 @@ from dispatcher.features.digest.outgoing import Outgoing
 from dispatcher.features.digest.tests.looking import DAY, HOUR, MINUTE, at, outbox
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType
-from dispatcher.memory.store.turns import StoredTurn
 from shared.turns.records import Tombstone, Turn
 from tests.support.world import World
 
@@ -46,7 +45,7 @@ def say(day: DayMemory, *said: tuple[str, str, str], chat: str = CHAT, on: str =
         Turn(f"{on}-{chat}-{number}", role, chat, text, at(f"{on}T{clock}"), "Ada" if role == "user" else None)
         for number, (clock, role, text) in enumerate(said)
     ]
-    day.turns.store([StoredTurn(turn) for turn in turns])
+    day.turns.store(turns)
 
 
 def text_of(day: DayMemory, now: float = EIGHT, chat: str = CHAT) -> str | None:

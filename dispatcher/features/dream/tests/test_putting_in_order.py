@@ -16,7 +16,6 @@ from dispatcher.features.dream.putting_in_order import Dream, Dreaming
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.requests import owner_task
 from dispatcher.memory.store.memories import MemoryType
-from dispatcher.memory.store.turns import StoredTurn
 from shared.turns.records import Tombstone, Turn
 from tests.support.world import World
 
@@ -44,7 +43,7 @@ def say(day: DayMemory, *texts: str, chat: str = CHAT, role: str = "user", user:
         Turn(f"{role}{user or ''}{number}", role, chat, text, TUESDAY + number, user and f"P{user}", user_id=user)
         for number, text in enumerate(texts, 1)
     ]
-    day.turns.store([StoredTurn(turn) for turn in turns])
+    day.turns.store(turns)
     return [turn.turn_id for turn in turns]
 
 

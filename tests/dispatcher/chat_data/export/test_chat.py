@@ -75,7 +75,7 @@ def remember(day: DayMemory, chat_id: str = "9912") -> None:
         Memory(chat_id, MemoryType.COMPLETED_GOAL, "sweep", created=1.0, completed_at=1_707_500_003.0, category="home"),
     ]  # fmt: skip
     for fact in facts:
-        day.memories.add(chat_id, fact)
+        day.memories.add(fact)
     day.summaries.store(
         SessionSummary(
             chat_id, "s1", "- we spoke of <herons>", 1_707_500_000.0, 1_707_500_060.0, 1_707_500_100.0, ("t1:user",)
@@ -213,7 +213,7 @@ def test_a_chat_sees_only_itself(here: World, day: DayMemory) -> None:
     for number, chat_id in enumerate(ODD_CHATS):
         here.say(f"new-{number}", f"redis-{number}-canary", chat_id=chat_id)
         day.upkeep.store_turns([Turn(f"day-{number}", "user", chat_id, f"store-{number}-canary", 1.0)])
-        day.memories.add(chat_id, Memory(chat_id, MemoryType.FACT, f"fact-{number}-canary", created=1.0))
+        day.memories.add(Memory(chat_id, MemoryType.FACT, f"fact-{number}-canary", created=1.0))
         day.summaries.store(SessionSummary(chat_id, "s", f"summary-{number}-canary", 1.0, 2.0, 3.0, ()))
     for elsewhere in (False, True):
         more: dict[str, Any] = {"hmem_night_dir": here.root / "elsewhere"} if elsewhere else {}

@@ -11,7 +11,6 @@ from contextlib import nullcontext
 import pytest
 
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.memory.store.turns import StoredTurn
 from dispatcher.memory.tombstones import Forgotten
 from dispatcher.memory.typed.tags import AnswerTags, Tag, TagKind
 from shared.turns.records import Task, Tombstone, Turn, dumps
@@ -104,14 +103,14 @@ def test_consolidation_brings_nothing_back(light: World, monkeypatch: pytest.Mon
 
     store = day.turns.store
 
-    def forgotten_meanwhile(turns: Sequence[StoredTurn]) -> int:
+    def forgotten_meanwhile(turns: Sequence[Turn]) -> None:
         stone()
-        return store(turns)
+        store(turns)
 
     monkeypatch.setattr(day.turns, "store", forgotten_meanwhile)
     day.upkeep.store_turns([turn])
     assert list(day.turns.every()) == []
-    day.turns.store([StoredTurn(turn)])
+    day.turns.store([turn])
     day.upkeep.summarise_session(CHAT, "s", [turn])
     assert list(day.summaries.every()) == []
     tag = Tag(1, TagKind.REMEMBER, CANARIES[0])

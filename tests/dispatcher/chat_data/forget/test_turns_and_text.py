@@ -11,7 +11,6 @@ import pytest
 from dispatcher.chat_data.forget.layers.store import StoreLayer
 from dispatcher.chat_data.forget.request import folded
 from dispatcher.memory.store.memories import Memory, MemoryType
-from dispatcher.memory.store.turns import StoredTurn
 from shared.turns.records import Tombstone, Turn, dumps
 from tests.dispatcher.chat_data.forget.test_every_layer import in_redis, left
 from tests.dispatcher.chat_data.forget.test_whole_chat import released
@@ -62,7 +61,7 @@ def test_a_text_goes_and_the_rest_stays(light: World) -> None:
 def test_a_memory_that_no_turn_says(light: World) -> None:
     store = StoreLayer(light.settings())
     for text in ("collects stamps from Madagascar", "likes walnuts"):
-        store.memories.add(CHAT, Memory(CHAT, MemoryType.FACT, text, created=time.time()))
+        store.memories.add(Memory(CHAT, MemoryType.FACT, text, created=time.time()))
     store.close()
     light.redis.set(f"hcli:session:{CHAT}", "one")
     shown = json.loads(hmem(light, "forget", "--matching=madagascar", "--json").stdout)["preview"]
@@ -148,8 +147,8 @@ def test_the_same_store_on_another_engine(light: World, stores: Any) -> None:
     if stores.engine == "postgresql":
         light.environment["DAY_STORE_URL"] = stores.url
     store = StoreLayer(light.settings())
-    store.turns.store([StoredTurn(Turn("t", "user", CHAT, CANARIES[1], time.time() - 5))])
-    store.turns.store([StoredTurn(Turn("t", "user", OTHER, OTHERS[1], time.time() - 5))])
+    store.turns.store([Turn("t", "user", CHAT, CANARIES[1], time.time() - 5)])
+    store.turns.store([Turn("t", "user", OTHER, OTHERS[1], time.time() - 5)])
     record = forgotten(light, f"--chat={CHAT}")
     assert record["layers"]["store: turns"] == {"removed": 1}
     assert [stored.turn.content for stored in store.turns.every()] == [OTHERS[1]]

@@ -143,7 +143,7 @@ def test_a_goal_for_thursday_is_reminded_of_on_wednesday_evening_and_once(world:
     for text, words in (("Steuererklärung abgeben", "Donnerstag"), ("den Zahnarzt anrufen", "Donnerstag um 15 Uhr")):
         deadline = read_coming(words, monday, BERLIN)
         assert deadline
-        berlin.memories.add(CHAT, Memory(CHAT, MemoryType.GOAL, text, monday, deadline=deadline.at))
+        berlin.memories.add(Memory(CHAT, MemoryType.GOAL, text, monday, deadline=deadline.at))
     said: dict[str, list[str]] = {}
     minute = datetime(2026, 11, 24, 12, tzinfo=BERLIN)
     while minute < datetime(2026, 11, 27, tzinfo=BERLIN):

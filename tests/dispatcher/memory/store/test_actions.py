@@ -18,7 +18,7 @@ def test_an_action_is_applied_once_with_its_effect(database: Database) -> None:
     actions, memories = Actions(database), Memories(database)
 
     def remember(connection: Connection) -> str:
-        return f"remembered {memories.add('1', fact('x'), connection=connection).number}"
+        return f"remembered {memories.add(fact('x'), connection=connection).number}"
 
     def fail(connection: Connection) -> str:
         remember(connection)
@@ -43,7 +43,7 @@ def test_actions_that_come_at_once_are_applied_once(stores: Stores) -> None:
         memories = Memories(connections[number])
 
         def remember(connection: Connection) -> str:
-            kept = memories.add("1", fact(f"by {number}"), connection=connection)
+            kept = memories.add(fact(f"by {number}"), connection=connection)
             time.sleep(0.1)  # the others come meanwhile
             return kept.text
 

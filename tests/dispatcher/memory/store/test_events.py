@@ -29,7 +29,7 @@ class Day:
         self.memories = Memories(database)
 
     def fact(self, text: str, **more: Any) -> Memory:
-        return self.memories.add(CHAT, Memory(CHAT, MemoryType.FACT, text, created=100.0, **more))
+        return self.memories.add(Memory(CHAT, MemoryType.FACT, text, created=100.0, **more))
 
     def lose_all(self) -> None:
         with self.database.begin() as connection:
@@ -73,7 +73,7 @@ EFFECTS: list[tuple[Callable[[Day, Memory], object], EventChange]] = [
 
 def test_each_effect_on_a_memory_is_an_event_with_its_state(day: Day, redis: Redis) -> None:
     for effect, what in EFFECTS:
-        one = day.memories.add(CHAT, Memory(CHAT, MemoryType.GOAL, "a", 100.0, deadline=300.0))
+        one = day.memories.add(Memory(CHAT, MemoryType.GOAL, "a", 100.0, deadline=300.0))
         assert events.hand_over(day.outbox, redis) == 1
         assert taken(redis)[one.uid].what is EventChange.MADE
         effect(day, one)
@@ -90,7 +90,7 @@ def test_an_effect_that_is_rolled_back_leaves_no_event_and_a_vector_makes_none(d
     taken(redis)
     with pytest.raises(ZeroDivisionError), day.memories.transaction() as connection:
         day.memories.complete(CHAT, one.memory_id, 1.0, connection=connection)
-        day.memories.add(CHAT, Memory(CHAT, MemoryType.FACT, "b", created=1.0), connection=connection)
+        day.memories.add(Memory(CHAT, MemoryType.FACT, "b", created=1.0), connection=connection)
         _ = 1 / 0
     day.memories.change(CHAT, one.memory_id, None, embedding=b"\0\0\0\0", embedding_model="m")
     assert events.hand_over(day.outbox, redis) == 0

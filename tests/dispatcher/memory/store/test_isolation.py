@@ -24,7 +24,7 @@ def test_a_chat_sees_only_itself_whatever_its_name(database: Database) -> None:
     turns, memories, summaries = Turns(database), Memories(database), Summaries(database)
     for chat in ODD_CHATS:
         turns.store([said("t", f"secret of {chat}", chat, session="s")])
-        memories.add(chat, fact(f"secret of {chat}", chat, embedding=b"v", embedding_model="m"))
+        memories.add(fact(f"secret of {chat}", chat, embedding=b"v", embedding_model="m"))
         summaries.store(summary("t:user", chat=chat))
     for chat in ODD_CHATS:
         for found in (turns.newest(chat, 99), turns.of_session(chat, "s")):
@@ -56,14 +56,12 @@ def test_a_chat_id_that_could_not_be_kept_is_refused(database: Database, chat: s
     with pytest.raises(InvalidInput, match="is not a chat id"):
         Turns(database).ids(chat)
     with pytest.raises(InvalidInput):
-        Memories(database).add(chat, fact("x", chat))
+        Memories(database).add(fact("x", chat))
     with pytest.raises(InvalidInput):
         Actions(database).apply_once(chat, "t", 1, "fact", lambda _: "")
 
 
-def test_a_memory_is_added_to_its_own_chat_only(database: Database) -> None:
-    with pytest.raises(InvalidInput, match="of chat 2"):
-        Memories(database).add("1", fact("x", "2"))
+def test_a_memory_of_no_known_importance_is_refused(database: Database) -> None:
     with pytest.raises(InvalidInput, match="1 to 5"):
-        Memories(database).add("1", fact("x", importance=6))
-    assert Memories(database).count("1") == Memories(database).count("2") == 0
+        Memories(database).add(fact("x", importance=6))
+    assert Memories(database).count() == 0

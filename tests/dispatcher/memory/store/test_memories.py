@@ -38,7 +38,7 @@ def test_a_memory_comes_back_as_it_was_stored(database: Database) -> None:
         "1", GOAL, "Run a marathon", NOW, deadline=NOW + DAY, priority=2, importance=5, category="sport", session="s", source_turn="t:user",
         last_accessed=NOW, access_count=3, embedding=b"v", embedding_model="m",
     )  # fmt: skip
-    kept = memories.add("1", whole)
+    kept = memories.add(whole)
     assert dataclasses.replace(kept, memory_id=0, number=0, uid="") == whole
     assert memories.by_number("1", 1) == kept
     assert memories.list("1") == [kept]
@@ -48,17 +48,17 @@ def test_a_memory_comes_back_as_it_was_stored(database: Database) -> None:
 def test_numbers_are_the_chats_own_and_never_given_twice(database: Database) -> None:
     memories = Memories(database)
     for chat in ("1", "1", "2", "1"):
-        memories.add(chat, fact("x", chat))
+        memories.add(fact("x", chat))
     assert [one.number for one in memories.list("1")] == [1, 2, 3]
     assert [one.number for one in memories.list("1", limit=2)] == [2, 3]
     last = memories.by_number("1", 3)
     assert last and memories.delete("1", last.memory_id)
-    assert memories.add("1", fact("y")).number == 4
+    assert memories.add(fact("y")).number == 4
 
 
 def test_use_and_repetition_are_noted(database: Database) -> None:
     memories = Memories(database)
-    made = [memories.add("1", fact(f"f{n}")) for n in range(3)]
+    made = [memories.add(fact(f"f{n}")) for n in range(3)]
     ids = [one.memory_id for one in made]
     assert memories.touch("1", [*ids[:2], ids[0], 999], NOW + 1) == 2
     memories.reinforce(made[0], NOW + 2)
@@ -73,9 +73,9 @@ def test_use_and_repetition_are_noted(database: Database) -> None:
 def test_reminders_are_taken_once_each(stores: Stores) -> None:
     memories = Memories(stores.open())
     for number, deadline in enumerate((NOW + 9, NOW + 1, NOW + 100, None)):
-        memories.add("1", fact(f"g{number}", kind=GOAL, deadline=deadline))
-    memories.add("2", fact("theirs", "2", GOAL, deadline=NOW + 5))
-    memories.add("1", fact("no goal", deadline=NOW))
+        memories.add(fact(f"g{number}", kind=GOAL, deadline=deadline))
+    memories.add(fact("theirs", "2", GOAL, deadline=NOW + 5))
+    memories.add(fact("no goal", deadline=NOW))
     due = memories.due(NOW + 10, 9)
     assert [one.text for one in due] == ["g1", "theirs", "g0"]
     assert [one.text for one in memories.due(NOW + 10, 1)] == ["g1"]
@@ -90,7 +90,7 @@ def test_reminders_are_taken_once_each(stores: Stores) -> None:
 def test_memories_are_embedded_later_and_say_when_they_change(database: Database) -> None:
     memories = Memories(database)
     seen = {memories.revision("1")}
-    one = memories.add("1", fact("x"))
+    one = memories.add(fact("x"))
     seen.add(memories.revision("1"))
     assert [found.memory_id for found in memories.needing_embedding("m", 9)] == [one.memory_id]
     assert memories.change("1", one.memory_id, None, embedding=b"v", embedding_model="m")

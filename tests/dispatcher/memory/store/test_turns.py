@@ -8,34 +8,36 @@ from collections.abc import Collection
 from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.memories import Memories
 from dispatcher.memory.store.summaries import Summaries
-from dispatcher.memory.store.turns import Turns
+from dispatcher.memory.store.turns import StoredTurn, Turns
 from tests.support.day.store_rows import DAY, NOW, contents, fact, said, summary
 
 
 def test_a_turn_comes_back_as_it_was_stored(database: Database) -> None:
     turns = Turns(database)
     whole = said(
-        "t1", "Hello Wörld", "-100123", 1.5, name="Ann", session="s1", extra={"x": [1, "\ud800"]}, user_id="7",
-        embedding=b"\0\1", embedding_model="m",
+        "t1", "Hello Wörld", "-100123", 1.5, name="Ann", session="s1", extra={"x": [1, "\ud800"]}, user_id="7"
     )  # fmt: skip
-    assert turns.store([whole]) == 1
+    turns.store([whole])
+    assert turns.newest("-100123", 10) == [StoredTurn(whole)]
+    assert turns.update_embedding(whole, b"\0\1", "m")
     (found,) = turns.newest("-100123", 10)
-    assert found == whole
+    assert found == StoredTurn(whole, b"\0\1", "m")
     assert found.turn.extra == {"x": [1, "\ud800"]}
 
 
-def test_storing_again_replaces_and_counts_only_what_is_new(database: Database) -> None:
+def test_storing_again_replaces(database: Database) -> None:
     turns = Turns(database)
-    assert turns.store([said("a"), said("b"), said("a", role="asst")]) == 3
-    assert turns.store([said("a", "changed", session="later"), said("c")]) == 1
-    assert turns.store([]) == 0
+    turns.store([said("a"), said("b"), said("a", role="asst")])
+    turns.store([said("a", "changed", session="later"), said("c")])
+    turns.store([])
     assert sorted(contents(turns.newest("1", 10))) == ["changed", "hello", "hello", "hello"]
     assert turns.ids("1") == {"a:user": "later", "b:user": None, "a:asst": None, "c:user": None}
 
 
 def test_a_vector_stays_with_its_text_only(database: Database) -> None:
     turns = Turns(database)
-    turns.store([said("a", embedding=b"v", embedding_model="m")])
+    turns.store([said("a")])
+    turns.update_embedding(said("a"), b"v", "m")
     turns.store([said("a", session="s")])
     assert turns.newest("1", 1)[0].embedding == b"v"
     turns.store([said("a", "another text")])
@@ -59,7 +61,7 @@ def test_nul_and_lone_surrogates_become_the_replacement_character(database: Data
     assert (found.turn.content, found.turn.name) == ("nul\ufffd half\ufffd", "N\ufffd")
     assert found.turn.extra == {"k\x00": "\ud800"}  # JSON writes them as escapes: they survive
     memories = Memories(database)
-    kept = memories.add("1", fact("a\x00b\udfff", category="\x00"))
+    kept = memories.add(fact("a\x00b\udfff", category="\x00"))
     assert memories.by_number("1", kept.number) == kept
     assert (kept.text, kept.category) == ("a\ufffdb\ufffd", "\ufffd")
     Summaries(database).store(dataclasses.replace(summary("t"), text="\x00"))
@@ -68,14 +70,15 @@ def test_nul_and_lone_surrogates_become_the_replacement_character(database: Data
 
 def test_embeddings_are_filled_in_later(database: Database) -> None:
     turns = Turns(database)
-    turns.store([said("a", at=1), said("b", at=3, chat="2"), said("c", at=2, embedding=b"v", embedding_model="old")])
-    turns.store([said("d", embedding=b"v", embedding_model="new")])
+    turns.store([said("a", at=1), said("b", at=3, chat="2"), said("c", at=2), said("d")])
+    turns.update_embedding(said("c"), b"v", "old")
+    turns.update_embedding(said("d"), b"v", "new")
     assert [one.turn.turn_id for one in turns.needing_embedding("new", 9)] == ["b:user", "a:user", "c:user"]
     assert len(turns.needing_embedding("new", 2)) == 2
-    assert turns.update_embedding("2", "b:user", b"vec", "new")
-    assert turns.update_embedding("1", "c:user", None, "new")  # the model cannot embed it
-    assert not turns.update_embedding("2", "a:user", b"vec", "new")  # another chat's
-    assert not turns.update_embedding("1", "a:user", b"vec", "new", content="what it was before")
+    assert turns.update_embedding(said("b", chat="2"), b"vec", "new")
+    assert turns.update_embedding(said("c"), None, "new")  # the model cannot embed it
+    assert not turns.update_embedding(said("a", chat="2"), b"vec", "new")  # another chat's
+    assert not turns.update_embedding(said("a", "what it was before"), b"vec", "new")
     assert [one.turn.turn_id for one in turns.needing_embedding("new", 9)] == ["a:user"]
     assert turns.newest("2", 9)[0].embedding == b"vec"
 

@@ -200,8 +200,8 @@ def test_an_embedder_that_hangs_holds_no_writer_back(tmp_path: Path, given: str)
         acting.start()
         wait_for(ollama.asked_for.is_set, "the embedder to be asked")
         other = Database(None, tmp_path / "state")
-        Memories(other).add("77", Memory("77", MemoryType.FACT, "theirs", NOW))
-        Memories(other).add(SAID, Memory(SAID, MemoryType.FACT, mishka, NOW, source_turn="t9:user"))
+        Memories(other).add(Memory("77", MemoryType.FACT, "theirs", NOW))
+        Memories(other).add(Memory(SAID, MemoryType.FACT, mishka, NOW, source_turn="t9:user"))
         ollama.let.set()
         acting.join()
         cats = [one for one in host.memories.list(SAID) if one.text == mishka]
@@ -250,7 +250,7 @@ def test_many_dispatchers_that_hear_the_same_keep_it_once(stores: Stores, tmp_pa
     assert at_once(hear, len(hosts)) == [[]] * 4
     (boiler,) = hosts[0].memories.list(SAID)
     told = {f"t{number}-{task}:user" for number in range(4) for task in range(5)} | {"same:user"}
-    assert set((boiler.source_turn or "").split()) == told
+    assert set(boiler.sources) == told
     assert (boiler.number, boiler.importance, boiler.access_count) == (1, 5, 20)
 
 

@@ -73,18 +73,20 @@ def test_a_goal_with_another_deadline_takes_the_place_of_the_old_one(kept: Remem
 
 def test_what_bears_on_a_message_comes_first_and_counts_as_accessed(kept: Remembering, store: Memories) -> None:
     add(kept, "The boiler is a Vaillant ecoTEC", "The heating was serviced in May", MISHKA, "The user banks with Argenta")  # fmt: skip
-    found = kept.relevant("1", "the boiler shows an error, the heating is cold", 2, now=NOW)
+    found = kept.relevant(kept.of_chat("1"), "the boiler shows an error, the heating is cold", 2, now=NOW)
     store.touch("1", [memory.memory_id for memory in found], NOW)
     assert [memory.text for memory in found][:1] == ["The boiler is a Vaillant ecoTEC"]
     assert MISHKA not in [memory.text for memory in found]
     counted = {memory.text: (memory.access_count, memory.last_accessed) for memory in store.list("1")}
     assert counted["The boiler is a Vaillant ecoTEC"] == (1, NOW)
     assert counted[MISHKA] == (0, None)
-    kept.relevant("1", "the boiler again", 2, now=NOW + 1)
+    kept.relevant(kept.of_chat("1"), "the boiler again", 2, now=NOW + 1)
     assert {memory.access_count for memory in store.list("1")} <= {0, 1}, "a look does not count"
-    assert kept.relevant("1", "tell me a joke", 5, now=NOW) == []
+    assert kept.relevant(kept.of_chat("1"), "tell me a joke", 5, now=NOW) == []
     boiler = found[0].memory_id
-    assert boiler not in [memory.memory_id for memory in kept.relevant("1", "the boiler", 5, now=NOW, shown=[boiler])]
+    assert boiler not in [
+        memory.memory_id for memory in kept.relevant(kept.of_chat("1"), "the boiler", 5, now=NOW, shown=[boiler])
+    ]
 
 
 def test_what_is_shown_is_counted_beside_the_answer_and_before_the_end(tmp_path: Path) -> None:
@@ -120,8 +122,8 @@ def test_what_is_shown_is_counted_beside_the_answer_and_before_the_end(tmp_path:
 def test_without_an_embedder_words_alone_do(blind: Remembering, store: Memories) -> None:
     add(blind, MISHKA, "The user lives in Ghent")
     assert blind.add("1", FACT, "the user has a cat called mishka", now=NOW)[1] is False
-    assert [m.text for m in blind.relevant("1", "does Mishka like the castle?", 5, now=NOW)] == [MISHKA]
-    assert blind.relevant("1", "good morning, and thanks!", 5, now=NOW) == []
+    assert [m.text for m in blind.relevant(blind.of_chat("1"), "does Mishka like the castle?", 5, now=NOW)] == [MISHKA]
+    assert blind.relevant(blind.of_chat("1"), "good morning, and thanks!", 5, now=NOW) == []
     assert [m.text for m in blind.match("1", "cat Mishka").memories] == [MISHKA]
     assert blind.match("1", "learn to feed the cat properly").memories == [], (
         "one word of three is too little to act on"
@@ -133,17 +135,17 @@ def test_without_an_embedder_words_alone_do(blind: Remembering, store: Memories)
 def test_vectors_are_filled_in_later(blind: Remembering, kept: Remembering, store: Memories) -> None:
     add(blind, MISHKA, "The user lives in Ghent")
     add(blind, "The user plays the cello", chat="2")
-    assert kept.relevant("1", "what does my cat eat?", 5, now=NOW) == []
+    assert kept.relevant(kept.of_chat("1"), "what does my cat eat?", 5, now=NOW) == []
     assert (kept.embed_missing(2), kept.embed_missing(10), kept.embed_missing(10)) == (2, 1, 0)
     assert {memory.embedding_model for chat in "12" for memory in store.list(chat)} == {kept._embedder.model}
-    assert [m.text for m in kept.relevant("1", "what does my cat eat?", 5, now=NOW)] == [MISHKA]
+    assert [m.text for m in kept.relevant(kept.of_chat("1"), "what does my cat eat?", 5, now=NOW)] == [MISHKA]
 
 
 def test_vectors_of_another_model_are_never_compared(kept: Remembering, store: Memories) -> None:
     (memory,) = add(kept, MISHKA)
     store.change("1", memory.memory_id, None, embedding=b"\0" * 8, embedding_model="another/2")
-    assert kept.relevant("1", "what does my pet eat?", 5, now=NOW) == []
-    assert [m.text for m in kept.relevant("1", "my cat Mishka", 5, now=NOW)] == [MISHKA], "by its words"
+    assert kept.relevant(kept.of_chat("1"), "what does my pet eat?", 5, now=NOW) == []
+    assert [m.text for m in kept.relevant(kept.of_chat("1"), "my cat Mishka", 5, now=NOW)] == [MISHKA], "by its words"
     assert kept.match("1", "cat Mishka").clear, "by its words"
     assert kept.embed_missing(10) == 1
 
@@ -162,7 +164,7 @@ def test_a_search_text_means_one_several_or_none(
 ) -> None:
     add(kept, "finish the tax return", "run the half marathon of Bruges", kind=GOAL)
     add(kept, "the garage door code is 7731", "the cellar door code is 1234", "the user likes short walks")
-    match = kept.match("1", asked, kinds)
+    match = kept.match("1", asked, lambda one: kinds is None or one.type in kinds)
     assert sorted(memory.text for memory in match.memories) == sorted(meant)
     assert match.clear == (len(meant) == 1)
 
@@ -180,7 +182,7 @@ def test_a_forgotten_memory_is_out_of_sight_before_it_is_removed(
     assert len(kept.of_chat("1").memories) == 2, "another chat's tombstone"
     forgotten.add(replace(stone, tombstone_id=f"f2-{cat.uid}-task"))
     assert [memory.memory_id for memory in kept.of_chat("1").memories] == [ghent.memory_id]
-    assert kept.relevant("1", "my cat Mishka", 5, now=NOW) == []
+    assert kept.relevant(kept.of_chat("1"), "my cat Mishka", 5, now=NOW) == []
     assert [memory.memory_id for memory in kept.match("1", "cat Mishka").memories] == [cat.memory_id], "to be removed"
     told, new = kept.add("1", FACT, MISHKA, now=NOW + 100)
     assert new

@@ -34,7 +34,7 @@ def test_a_correction_is_said_and_takes_the_place_of_what_it_corrects(host: Host
     assert host.texts() == [("fact", GREEN)]
     held = host.remembering.of_chat(SAID)
     assert BLUE not in profile_text(held.memories, None, None, NOW, BERLIN)[0]
-    assert [one.text for one in host.remembering.relevant(SAID, "favourite colour blue", 5, now=NOW)] == [GREEN]
+    assert [one.text for one in host.remembering.relevant(held, "favourite colour blue", 5, now=NOW)] == [GREEN]
     assert shown(host, NOW + 9 * DAY).splitlines()[-2:] == [
         "Superseded:",
         f"1. {BLUE} (noted Friday 15 January 2027, 09:00; replaced on Saturday 16 January 2027, 09:00 by number 2)",
@@ -128,7 +128,7 @@ def test_a_list_that_is_imported_replaces_nothing_and_brings_back_nothing_old(ho
     told: list[tuple[str, float | None, dict[str, Any]]] = [(BLUE, None, {}), (RED, NOW - DAY, {}), (GREEN, NOW, {})]
     for _ in range(2):
         for one in host.remembering.new_ones(SAID, FACT, told):
-            host.memories.add(SAID, one)
+            host.memories.add(one)
         assert host.texts() == [("fact", GREEN), ("fact", RED)], "a list may be imported again"
     (blue,) = host.remembering.new_ones(SAID, FACT, [(BLUE, NOW + 2 * DAY, {})])
     assert blue.text == BLUE, "blue again, later"

@@ -53,9 +53,9 @@ def test_a_fact_is_corrected_and_a_nights_change_taken_back_on_the_first_page(ow
     of_today(site.world, Turn("gt1", "user", chat, "Hello.", time.time() - 60, "Eve"))
     keep(site.world, "The gate opens to the left", chat)
     with closing(DayMemory(site.world.settings(), nullcontext)) as day:
-        old = day.memories.add(chat, Memory(chat, MemoryType.FACT, "The cat is called Minka", time.time()))
+        old = day.memories.add(Memory(chat, MemoryType.FACT, "The cat is called Minka", time.time()))
         made = Memory(chat, MemoryType.FACT, "The cat is called Moritz", time.time(), session="night-3")
-        new = day.memories.add(chat, made)
+        new = day.memories.add(made)
         day.memories.supersede(chat, old.memory_id, new.memory_id, time.time())
     page = owner.open("/")
     with owner.task("correct a fact"):
