@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -36,53 +37,22 @@ def status(json: Json = False) -> None:
     if json:
         print_json(asdict(found) | {"errors": [{"exit_code": code, "error": text} for code, text in errors]})
     else:
-        for name, value in _status_rows(found, settings).items():
-            typer.echo(f"{name:16} {value}")
+        typer.echo(_status_text(found, settings), nl=False)
     for _, text in errors:
         typer.echo(text, err=True)
     raise typer.Exit(errors[0][0] if errors else 0)
 
 
-def _status_rows(found: Status, settings: Settings) -> dict[str, str]:
+def _status_text(found: Status, settings: Settings) -> str:
+    """For people."""
     from dispatcher.health.status import SAMPLED_TURNS
+    from shared.text.templates import templates
+    from shared.wire.media import MOST_BYTES
 
-    night = (
-        "never"
-        if found.last_night_hours is None
-        else f"run {found.last_night_run}, {found.last_night_hours:.1f} hours ago"
-    )
-    release = f"{found.release}: {found.turns_archived} turns of {found.chats} chats" if found.release else "none yet"
-    workers = ", ".join(
-        f"{name} (release {run or ('none' if run == 0 else 'unreadable')})" for name, run in found.workers.items()
-    )
-    more = "+" if found.turns_waiting == SAMPLED_TURNS else ""
-    rows = {
-        "queue": f"{found.queued} waiting, {found.in_flight} in flight, {found.dead_letters} dead letters"
-        + (" (hmem dead)" if found.dead_letters else ""),
-        "dispatchers": workers or "none running",
-        "telegram bot": found.bot or "none running (other bots are not visible here)",
-        **({"guests": f"{found.guests} (beside ALLOWED_CHATS)"} if found.guests else {}),
-        "turns in Redis": f"{found.turns_waiting}{more} waiting for the night",
-        "release": release,
-    }
-    if found.files_waiting:
-        from shared.wire.media import MOST_BYTES
-
-        size, most = size_text(found.file_bytes_waiting), size_text(MOST_BYTES)
-        rows["kept files"] = f"{found.files_waiting} waiting for the night, {size} of {most}"
-    if settings.without_vectors:
-        what = "the summary only, no search" if settings.memory_backend == "summary" else "words only"
-        rows["recall by"] = f"{what} ({settings.without_vectors})"
-    if found.pin:
-        since = zoned_text(found.pin.since, settings.timezone)
-        note = "" if found.pin.run == found.release else " (not current: hmem release rollback was interrupted)"
-        rows["pin"] = f"pinned at {found.pin.run} since {since}{note}; hmem release rollback --unpin"
-    rows["last good night"] = night
-    if found.forgetting:
-        rows["forgetting"] = f"{len(found.forgetting)} unfinished ({', '.join(found.forgetting)}); hmem forget --resume"
-    if found.last_failure:
-        rows["last failure"] = found.last_failure.sentence(time.time())
-    return rows
+    template = templates("dispatcher.cli", trim_blocks=True, lstrip_blocks=True).get_template("status.txt.j2")
+    limits = {"sampled": SAMPLED_TURNS, "most_bytes": MOST_BYTES, "without_vectors": settings.without_vectors}
+    words = {"size": size_text, "zoned": partial(zoned_text, zone=settings.timezone), "now": time.time()}
+    return template.render(vars(found) | limits | words)
 
 
 @app.command()

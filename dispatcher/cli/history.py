@@ -18,9 +18,7 @@ from shared.wire.values import visible
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-    from dispatcher.memory.day.history import DayAndRelease
     from shared.config.settings import Settings
-    from shared.search.history import HistoryQuery
     from shared.turns.records import Turn
 
 #: Characters that are shown of the message to which a turn replies.
@@ -46,6 +44,8 @@ def history(
     json: Json = False,
 ) -> None:
     """The turns of one chat in the order of time, from last night's release and from today; without forgotten ones."""
+    from dispatcher.memory.day.history import look_back
+    from dispatcher.memory.day.open_memory import open_memory
     from shared.search.history import HistoryQuery
 
     settings, chat_id = start_for(chat)
@@ -54,7 +54,11 @@ def history(
         return
     zone = settings.timezone
     asked = HistoryQuery(chat_id, limit, *given_times(since, until, zone), contains)
-    result, run = _look(settings, asked)
+    with open_memory(settings) as memory:
+        release = memory.release()
+        result, run = look_back(memory.day, release, asked), release.run if release else None
+    if result.away and not result.known:
+        raise result.away
     turns, notes = result.found.turns, [f"no memory of the day: {result.away}"] if result.away else []
     notes += [no_release(settings.hmem_memory_dir)] if run is None else []
     labels = labels_of(turns, result.speakers)
@@ -84,19 +88,6 @@ def _print_summary(settings: Settings, chat_id: str, *, json: bool) -> None:
         return
     typer.echo(visible("\n".join(text.splitlines())) or "(no summary)")
     say_notes(why)
-
-
-def _look(settings: Settings, asked: HistoryQuery) -> tuple[DayAndRelease, int | None]:
-    """The turns, and the release's run."""
-    from dispatcher.memory.day.history import look_back
-    from dispatcher.memory.day.open_memory import open_memory
-
-    with open_memory(settings) as memory:
-        release = memory.release()
-        result = look_back(memory.day, release, asked)
-        if result.away and not result.known:
-            raise result.away
-        return result, release.run if release else None
 
 
 def _row(turn: Turn, who: str, zone: ZoneInfo) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -31,6 +30,7 @@ from shared.turns.message_origin import is_group
 if TYPE_CHECKING:
     from dispatcher.memory.day.memory import DayMemory
     from dispatcher.memory.store.memories import Memory
+    from dispatcher.memory.typed.actions import Outcome
 
 app = application("The typed memories of a chat: facts, goals, preferences.")
 
@@ -38,14 +38,6 @@ app = application("The typed memories of a chat: facts, goals, preferences.")
 CREATED = ("created", "created_at", "timestamp")
 #: Facts of a file that are embedded and stored in one batch, and how many of the unreadable lines are named.
 IMPORTED_AT_ONCE, LINES_NAMED = 250, 10
-
-
-class Kind(StrEnum):
-    """What can be added."""
-
-    FACT = "fact"
-    GOAL = "goal"
-    PREFERENCE = "preference"
 
 
 Number = Annotated[int, typer.Argument(help="Its number, as hmem memory list shows it.")]
@@ -68,7 +60,9 @@ def list_(chat: Chat = "", json: Json = False) -> None:
 def add(
     chat: Chat,
     text: Annotated[str, typer.Argument(help="What to store.")],
-    kind: Annotated[Kind, typer.Option("--type", help="The type of the memory.")] = Kind.FACT,
+    kind: Annotated[
+        Literal["fact", "goal", "preference"], typer.Option("--type", help="The type of the memory.")
+    ] = "fact",
     deadline: Annotated[str, typer.Option(help='Of a goal, in natural language: "next Friday".')] = "",
     importance: Annotated[int, typer.Option(min=1, max=5, help="More important memories are shown first.")] = 3,
     priority: Annotated[int, typer.Option(min=0, max=9, help="Of a goal: 0 is normal, higher is more urgent.")] = 0,
@@ -81,18 +75,18 @@ def add(
         raise InvalidInput("TEXT is empty. Write what to store.")
     more: dict[str, Any] = {"importance": importance}
     if priority:
-        if kind is not Kind.GOAL:
-            raise InvalidInput(f"A {kind.value} has no priority. Add --type goal, or omit --priority.")
+        if kind != "goal":
+            raise InvalidInput(f"A {kind} has no priority. Add --type goal, or omit --priority.")
         more["priority"] = priority
     if deadline:
         from dispatcher.memory.dates.user_dates import goal_deadline
 
-        more["deadline"] = goal_deadline(kind.value, deadline, now, settings.timezone)
+        more["deadline"] = goal_deadline(kind, deadline, now, settings.timezone)
     if not yes and (notes := new_chat(settings, chat_id)):
         confirm(f"{notes[0]} Store it for this new chat?", yes=False)
     with opened_day(settings, vectors=True) as day:
         known = day.memories.count(chat_id)
-        outcome = day.acting.add(owner_task(chat_id), text.strip(), now, kind=kind.value, **more)
+        outcome = day.acting.add(owner_task(chat_id), text.strip(), now, kind=kind, **more)
         new = day.memories.count(chat_id) > known
     if json:
         print_json({"chat_id": chat_id, "new": new, "said": outcome.say})
@@ -111,7 +105,7 @@ def correct(
     with opened_day(settings, vectors=True) as day:
         memory = _chosen(day, chat_id, number, "memory")
         outcome = day.acting.correct(owner_task(chat_id), number, text.strip(), time.time())
-    _report(memory, outcome.say, [], json=json)
+    _report(memory, outcome, json=json)
 
 
 @app.command(cls=ChatCommand)
@@ -121,7 +115,7 @@ def done(chat: Chat, number: Number, json: Json = False) -> None:
     with opened_day(settings) as day:
         memory = _chosen(day, chat_id, number, "goal")
         outcome = day.acting.done(owner_task(chat_id), number, time.time())
-    _report(memory, outcome.say, [], json=json)
+    _report(memory, outcome, json=json)
 
 
 @app.command(cls=ChatCommand)
@@ -136,7 +130,7 @@ def forget(chat: Chat, number: Number, json: Json = False) -> None:
     with opened_day(settings, vectors=True) as day, closing(connect(settings)) as client:
         memory = _chosen(day, chat_id, number, "memory")
         outcome = forget_for_owner(day, client, chat_id, number)
-    _report(memory, outcome.say, list(outcome.forgotten), json=json)
+    _report(memory, outcome, json=json)
 
 
 @app.command("import", cls=ChatCommand)
@@ -283,11 +277,12 @@ def _chosen(day: DayMemory, chat_id: str, number: int, what: str) -> Memory:
     )
 
 
-def _report(memory: Memory, text: str, forgotten: list[str], *, json: bool) -> None:
+def _report(memory: Memory, outcome: Outcome, *, json: bool) -> None:
     if json:
-        print_json({"chat_id": memory.chat_id, "number": memory.number, "said": text, "forgotten_turns": forgotten})
+        about = {"chat_id": memory.chat_id, "number": memory.number, "said": outcome.say}
+        print_json(about | {"forgotten_turns": outcome.forgotten})
     else:
-        typer.echo(text)
+        typer.echo(outcome.say)
 
 
 @contextmanager

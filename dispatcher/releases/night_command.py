@@ -15,8 +15,10 @@ import orjson
 
 from shared.config.credentials import for_child
 from shared.config.settings import Settings
+from shared.errors import ArchiveDamaged
 from shared.system.privileges import as_owner_of
 from shared.system.processes import last_line, module_command, of_the_night
+from shared.wire.json import loads_object
 
 #: How long a command that only reads may take before it is killed. Seconds. A night has its own limits (STEP_TIMEOUT).
 READING_SECONDS = 3_600.0
@@ -98,6 +100,15 @@ def read_lines(settings: Settings, *arguments: str, ours: bool = False) -> Itera
             said = errors.read().decode("utf-8", "replace")
             failed = subprocess.CompletedProcess(arguments, night.returncode, stderr=said)
             raise NightCommandFailed(arguments[0], night.returncode, last_line(failed))
+
+
+def read_archive(settings: Settings, *options: str) -> Iterator[dict[str, Any]]:
+    """What `hmem-night turns` prints of the archive, record by record; ArchiveDamaged if it fails."""
+    try:
+        yield from map(loads_object, read_lines(settings, "turns", *options))
+    except NightCommandFailed as failed:
+        why = failed.message or failed
+        raise ArchiveDamaged(f"The archive cannot be read, so nothing was changed: {why}") from failed
 
 
 @contextmanager

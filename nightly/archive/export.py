@@ -14,14 +14,12 @@ whole files; that is detected, and the export restarts.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
-from zoneinfo import ZoneInfo
 
 import orjson
 
@@ -34,62 +32,14 @@ from nightly.night.progress import Reporter
 from shared.config.settings import Settings
 from shared.errors import ArchiveDamaged, InvalidInput, NightRunning, StorageError
 from shared.system.archive_folder import archive_files
-from shared.system.export_folder import README, bare_line, export_folder, private_file
+from shared.system.export_folder import README, MediaExport, bare_line, export_folder, private_file
 from shared.system.files import read_own, safe_name
 from shared.text.format import time_text
 from shared.text.templates import templates
-from shared.turns.conversation import FOLDER, INDEX, FileNamer, conversation, index_line
+from shared.turns.conversation import conversation
 from shared.turns.media import Media
-from shared.turns.records import Turn, time_order
+from shared.turns.records import Turn
 from shared.turns.speakers import Speaker, namesakes
-
-
-class MediaExport:
-    """The files of one chat's messages, copied under readable names (shared/turns/conversation.py) as its turns pass. `names`: (task id, SHA-256) →
-    name."""
-
-    def __init__(self, archive_dir: Path, folder: Path, zone: ZoneInfo) -> None:
-        self._archive_dir, self._folder, self._namer = archive_dir, folder, FileNamer(zone)
-        self.names: dict[tuple[str, str], str] = {}
-        self._lines: list[dict[str, Any]] = []
-
-    def passing(self, turns: Iterable[Turn]) -> Iterator[Turn]:
-        """The same turns; the files of each are written before it passes."""
-        for turn in turns:
-            for one in {one.sha256: one for one in turn.media if one.kept}.values():
-                self._add(turn, one)
-            yield turn
-
-    def finish(self, report: Reporter) -> int:
-        """Write the index; how many files were written."""
-        if self._lines:
-            with private_file(self._folder / INDEX) as handle:
-                handle.writelines(orjson.dumps(line) + b"\n" for line in self._lines)
-        if missing := sum(line["file"] is None for line in self._lines):
-            report.say(
-                f"  {missing} files of messages in {self._folder.name} are not in the archive, or damaged there (hmem-night verify)."
-            )
-        return len(self.names)
-
-    def _add(self, turn: Turn, one: Media) -> None:
-        path, name = path_of(turn.chat_id, turn.task_id, one.sha256), self._namer.name(turn, one)
-        written = self._copy(self._archive_dir / path, name, one.sha256)
-        if written:
-            self.names[turn.task_id, one.sha256] = name
-        self._lines.append(index_line(turn, one, name if written else None))
-
-    def _copy(self, source: Path, name: str, sha256: str) -> bool:
-        """Whether it was what its name says."""
-        try:
-            content = read_own(source)
-        except (OSError, StorageError):  # forgotten meanwhile, or no plain file
-            return False
-        if hashlib.sha256(content).hexdigest() != sha256:
-            return False
-        with private_file(self._folder / FOLDER / name) as written:
-            written.write(content)
-        return True
-
 
 FORMAT = 2
 
@@ -187,28 +137,36 @@ class _Export:
         with ExitStack() as stack:
             written = stack.enter_context(private_file(folder / chat.folder / "turns.jsonl"))
             document = stack.enter_context(private_file(folder / chat.folder / "conversation.md"))
-            media = MediaExport(self._directory, folder / chat.folder, self._zone)
+            media = MediaExport(folder / chat.folder, self._zone, self._content_of)
             turns, marks = media.passing(_write_turns(places, reader, written)), namesakes(speakers)
             for piece in conversation(chat_id, turns, self._zone, marks, media.names):
                 document.write(piece.encode())
-            chat.files = media.finish(self._report)
+        chat.files = len(media.names)
+        if media.missing:
+            self._report.say(
+                f"  {media.missing} files of messages in {chat.folder} are not in the archive, or damaged there (hmem-night verify)."
+            )
         return chat
+
+    def _content_of(self, turn: Turn, one: Media) -> bytes | None:
+        """None for a file that was forgotten meanwhile, or is no plain one."""
+        with suppress(OSError, StorageError):
+            return read_own(self._directory / path_of(turn.chat_id, turn.task_id, one.sha256))
+        return None
 
     def _places(self, chat_id: str, reader: ChatReader, chat: Chat) -> tuple[list[Place], set[Speaker]]:
         """Where the wanted turns are, in order of time, and who speaks."""
-        tombstones, speakers, found = self._catalog.tombstones_of(chat_id), set[Speaker](), list[Any]()
-        for place in self._catalog.places_of(chat_id):
+        tombstones, speakers, places = self._catalog.tombstones_of(chat_id), set[Speaker](), list[Place]()
+        for place in self._catalog.places_of(chat_id, by_time=True):
             turn = reader.read(place, chat_id)
             if any(one.covers(turn) for one in tombstones):
                 chat.forgotten += 1
             elif self._wanted.in_time(turn.timestamp):
-                found.append((time_order(turn), place))
+                places.append(place)
                 speakers.add(turn.person)
-        found.sort()
-        chat.turns = len(found)
-        if found:
-            chat.first, chat.last = found[0][0][0], found[-1][0][0]
-        return [place for _, place in found], speakers
+                chat.first, chat.last = turn.timestamp if chat.first is None else chat.first, turn.timestamp
+        chat.turns = len(places)
+        return places, speakers
 
     def _refuse_unknown(self, chats: dict[str, Chat]) -> None:
         """InvalidInput if the archive knows none of the named chats; a chat with only tombstones is known."""

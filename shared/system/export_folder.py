@@ -1,17 +1,26 @@
-"""The folder that an export is written to: it gets its name when it is complete, so that a partial export is never mistaken for a full one."""
+"""The folder that an export is written to: it gets its name when it is complete, so that a partial export is never mistaken for a full one.
+
+And what the exports of a chat (`hmem export`) and of the archive (`hmem-night export-archive`) have in common: lines of turns, and files of messages.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import IO
 from zoneinfo import ZoneInfo
 
+import orjson
+
 from shared.errors import InvalidInput
 from shared.system.files import PrivateDir, commit_dir, make_dir
+from shared.turns.conversation import FOLDER, INDEX, FileNamer
+from shared.turns.media import Media
+from shared.turns.records import RecordRefused, Turn, loads_object, turn_key
 
 README = "README.txt"
 
@@ -58,12 +67,47 @@ def bare_line(key: bytes, value: bytes) -> bytes | None:
     """
     if value[:1] != b"{" or value[-1:] != b"}" or b"\n" in value or b"\r" in value:
         return None
-    # Here, because every command that only offers an export imports this module.
-    from shared.turns.records import RecordRefused, loads_object, turn_key
-
     try:
         record = loads_object(value)
         named = turn_key(key)
     except RecordRefused:
         return None
     return value if (record.get("task_id"), record.get("role")) == named and "kind" not in record else None
+
+
+class MediaExport:
+    """The files of one chat's messages, written under readable names (shared/turns/conversation.py) as its turns pass.
+
+    `content_of` returns a file's bytes, or None. `names`: (task id, SHA-256) → name; `missing`: of how many files there were no bytes, or others.
+    """
+
+    def __init__(self, folder: Path, zone: ZoneInfo, content_of: Callable[[Turn, Media], bytes | None]) -> None:
+        self._folder, self._namer, self._content_of = folder, FileNamer(zone), content_of
+        self._lines: list[dict[str, str | None]] = []
+        self.names: dict[tuple[str, str], str] = {}
+
+    def passing(self, turns: Iterable[Turn]) -> Iterator[Turn]:
+        """The same turns; the files of each are written before it passes, and the index after the last one."""
+        for turn in turns:
+            for one in {one.sha256: one for one in turn.media if one.kept}.values():
+                name = self._written(turn, one)
+                about = {"turn_id": turn.turn_id, "sha256": one.sha256, "kind": one.kind, "mime": one.mime}
+                self._lines.append({**about, "file": f"{FOLDER}/{name}" if name else None})
+            yield turn
+        if self._lines:
+            with private_file(self._folder / INDEX) as handle:
+                handle.writelines(orjson.dumps(line) + b"\n" for line in self._lines)
+
+    @property
+    def missing(self) -> int:
+        return sum(line["file"] is None for line in self._lines)
+
+    def _written(self, turn: Turn, one: Media) -> str | None:
+        """Its name, if it is what its hash says."""
+        name, content = self._namer.name(turn, one), self._content_of(turn, one)
+        if content is None or hashlib.sha256(content).hexdigest() != one.sha256:
+            return None
+        with private_file(self._folder / FOLDER / name) as handle:
+            handle.write(content)
+        self.names[turn.task_id, one.sha256] = name
+        return name

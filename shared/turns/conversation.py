@@ -96,12 +96,6 @@ def files_of(turn: Turn, names: FileNames) -> Iterator[tuple[Media, str]]:
             yield one, name
 
 
-def index_line(turn: Turn, one: Media, name: str | None) -> dict[str, str | None]:
-    """A line of the index; without a name the file is not in the export."""
-    about = {"turn_id": turn.turn_id, "sha256": one.sha256, "kind": one.kind, "mime": one.mime}
-    return {**about, "file": f"{FOLDER}/{name}" if name else None}
-
-
 def is_picture(name: str) -> bool:
     return name.rpartition(".")[2] in PICTURE_ENDINGS
 

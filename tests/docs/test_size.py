@@ -16,18 +16,18 @@ BUDGETS = {
     "dispatcher": 0,
     "dispatcher/answering": 1780,
     "dispatcher/bots": 2585,
-    "dispatcher/chat_data": 2220,
+    "dispatcher/chat_data": 2090,
     "dispatcher/claude": 960,
-    "dispatcher/cli": 1670,
+    "dispatcher/cli": 1625,
     "dispatcher/features": 7860,
     "dispatcher/health": 1310,
     "dispatcher/installation": 1625,
     "dispatcher/memory": 4130,
     "dispatcher/prompt": 835,
     "dispatcher/queue": 1145,
-    "dispatcher/releases": 430,
+    "dispatcher/releases": 435,
     "nightly": 330,
-    "nightly/archive": 1785,
+    "nightly/archive": 1755,
     "nightly/backfill": 345,
     "nightly/cli": 635,
     "nightly/imports": 3460,
@@ -43,7 +43,7 @@ BUDGETS = {
     "shared/ranking": 755,
     "shared/release": 695,
     "shared/search": 1495,
-    "shared/system": 1245,
+    "shared/system": 1275,
     "shared/text": 810,
     "shared/turns": 1190,
     "shared/vectors": 1715,
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 47_450
+    assert product <= 47_280
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

@@ -26,7 +26,7 @@ PACKAGES = tuple(ORDER)
 WITH_DOCSTRINGS = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 #: Modules whose code says Telegram beside its bot, the installation and the readers of exports, not counting settings' names. No new ones.
 SAYING_TELEGRAM = {
-    "dispatcher/cli/main.py", "dispatcher/cli/health.py", "dispatcher/health/checks/queue.py",
+    "dispatcher/cli/main.py", "dispatcher/health/checks/queue.py",
     "dispatcher/chat_data/forget/receipt.py", "shared/config/settings.py", "shared/config/packages.py",
     "dispatcher/bots/hooks.py",
     "dispatcher/features/approvals/feature.py", "dispatcher/features/approvals/telegram.py", "dispatcher/features/guests/commands.py",

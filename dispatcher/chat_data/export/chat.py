@@ -11,23 +11,24 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import orjson
 
-from dispatcher.chat_data.export.sources import ARCHIVE, DAY, REDIS, RELEASE, Gathered, gather, write_media
+from dispatcher.chat_data.export.sources import ARCHIVE, DAY, REDIS, RELEASE, Gathered, content_of, gather
 from dispatcher.memory.store.whose import said_by
 from dispatcher.memory.tombstones import hidden_by
 from dispatcher.queue.chats import zone_named
 from shared.config.settings import Settings
-from shared.errors import InvalidInput, ReleaseRefused
-from shared.system.export_folder import README, export_folder, private_file
+from shared.errors import InvalidInput
+from shared.system.export_folder import README, MediaExport, export_folder, private_file
 from shared.system.files import fresh_dir, remove_tree
-from shared.text.format import time_text
+from shared.text.format import counted, time_text
 from shared.text.templates import templates
-from shared.turns.conversation import FileNames, conversation, inline, quoted
+from shared.turns.conversation import conversation, inline, quoted
 from shared.turns.records import dumps
 from shared.turns.speakers import namesakes
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from shared.search.recall import OpenRelease
 
 _TEMPLATES = templates("dispatcher.chat_data.export", ".")
+_TEMPLATES.filters |= {"inline": inline, "quoted": quoted}
 #: The sources of turns, as README.txt describes them.
 _ORIGINS = {
     ARCHIVE: "the archive: word for word",
@@ -75,17 +77,6 @@ class ExportedChat:
     of_features: list[tuple[FeatureTable, list[Row[Any]]]] = field(default_factory=list)
     newer: dict[int, int] = field(default_factory=dict)  # id of a superseded memory → number of its successor
 
-    @property
-    def empty(self) -> bool:
-        kept = (
-            self.gathered.turns,
-            self.memories,
-            self.sessions,
-            self.summary,
-            *(rows for _, rows in self.of_features),
-        )
-        return not any(kept)
-
 
 def export_chat(settings: Settings, client: Redis, chat_id: str, out: Path) -> dict[str, Any]:
     """Write the folder; returns what is in it, and what could not be read. InvalidInput if nothing is stored of the chat."""
@@ -94,14 +85,14 @@ def export_chat(settings: Settings, client: Redis, chat_id: str, out: Path) -> d
     with export_folder(out) as folder, open_memory(settings) as memory:
         exported = _collect(settings, client, memory, chat_id, fresh_dir(folder / _WORK))
         notes = exported.gathered.notes
-        if exported.empty:
+        stored = (exported.memories, exported.sessions, *(rows for _, rows in exported.of_features))
+        if not any((exported.gathered.turns, exported.summary, *stored)):
             why = f" These sources could not be read: {' '.join(notes)}" if notes else ""
             raise InvalidInput(f"Nothing is stored of chat {chat_id}, so nothing was written. Check the id.{why}")
         sources = {source: sum(one.source == source for one in exported.gathered.turns.values()) for source in _ORIGINS}
-        files = write_media(folder, exported.gathered, client, settings.timezone)
+        files = _write_turns(folder, exported.gathered, client, settings.timezone)
         remove_tree(folder / _WORK)
-        _write_turns(folder, exported.gathered, settings.timezone, files)
-        _write_memories(folder, exported.memories, exported.newer, settings.timezone)
+        _write_memories(folder, exported, settings.timezone)
         _write_summaries(folder, exported, settings.timezone)
         for of, rows in exported.of_features:
             _write_json(folder / f"{of.table.name}.json", [_json_of_row(of, one, settings.timezone) for one in rows])
@@ -109,20 +100,15 @@ def export_chat(settings: Settings, client: Redis, chat_id: str, out: Path) -> d
             "chat_id": chat_id,
             "turns": len(exported.gathered.turns),
             "sources": sources,
-            "files": len(files),
+            "files": files,
             "memories": len(exported.memories),
             **{str(of.table.name): len(rows) for of, rows in exported.of_features},
             "session_summaries": len(exported.sessions),
             "release": exported.release_run,
             "notes": notes,
         }
-        made = time_text(time.time(), settings.timezone)
-        readme = _TEMPLATES.get_template("readme.txt.j2")
-        text = readme.render(
-            contents
-            | {"made": made, "zone": settings.chat_timezone, "origins": _ORIGINS, "tables": exported.of_features}
-        )
-        _write(folder / README, [text])
+        more = {"zone": settings.chat_timezone, "origins": _ORIGINS, "tables": exported.of_features}
+        _write_text(folder / README, contents | more, settings.timezone)
         return contents
 
 
@@ -160,44 +146,31 @@ def _summary(release: OpenRelease, gathered: Gathered) -> str | None:
     if set(gathered.tombstones) - set(release.manifest.tombstones):
         gathered.notes.append("The release's summary was left out: it was built before something was forgotten.")
         return None
-    try:
-        return release.summary(gathered.chat_id)
-    except ReleaseRefused as error:
-        gathered.notes.append(f"The release's summary was left out: {error}")
-        return None
+    return gathered.asked("The release's summary was left out", lambda: release.summary(gathered.chat_id))
 
 
-def _write_turns(folder: Path, gathered: Gathered, zone: ZoneInfo, files: FileNames) -> None:
+def _write_turns(folder: Path, gathered: Gathered, client: Redis, zone: ZoneInfo) -> int:
+    """With the files that came with them; returns how many. What is missing of those is a note."""
     ordered = gathered.in_order()
     with private_file(folder / "turns.jsonl") as handle:
         handle.writelines(one.line + b"\n" for one in ordered)
-    marks = namesakes({one.turn.person for one in ordered})
-    turns = (one.turn for one in ordered)
-    _write(folder / "conversation.md", conversation(gathered.chat_id, turns, zone, marks, files))
+    media = MediaExport(folder, zone, partial(content_of, gathered, client))
+    turns, marks = media.passing(one.turn for one in ordered), namesakes({one.turn.person for one in ordered})
+    _write(folder / "conversation.md", conversation(gathered.chat_id, turns, zone, marks, media.names))
+    if missing := media.missing:
+        gathered.notes.append(
+            f"{counted(missing, 'file of messages was', 'files of messages were')} left out: in an archive elsewhere, damaged, or lost."
+        )
+    return len(media.names)
 
 
-def _write_memories(folder: Path, memories: list[Memory], newer: dict[int, int], zone: ZoneInfo) -> None:
+def _write_memories(folder: Path, exported: ExportedChat, zone: ZoneInfo) -> None:
     with private_file(folder / "memories.jsonl") as handle:
-        for memory in memories:
-            by = newer.get(memory.memory_id)
+        for memory in exported.memories:
+            by = exported.newer.get(memory.memory_id)
             replaced = {"superseded_by": by, "superseded_at": memory.superseded_at if by else None}
             handle.write(dumps(_json(memory, zone, **replaced)) + b"\n")
-    lines = ["# Memories\n"]
-    for kind, title in KINDS:
-        some = [_memory_line(memory, newer.get(memory.memory_id), zone) for memory in memories if memory.type == kind]
-        lines += [f"\n## {title}\n\n", *(some or ["(none)\n"])]
-    _write(folder / "memories.md", lines)
-
-
-def _memory_line(memory: Memory, newer: int | None, zone: ZoneInfo) -> str:
-    due = "until" if memory.type == "fact" else "due"
-    times = [("noted", memory.created), (due, memory.deadline), ("done", memory.completed_at)]
-    times += [(f"replaced by {newer}", memory.superseded_at)] if newer else []
-    details = ", ".join(f"{word} {time_text(at, zone)}" for word, at in times if at is not None)
-    details += f", priority {memory.priority}" if memory.priority else ""
-    details += f", also phrased as: {'; '.join(map(inline, memory.wordings))}" if memory.wordings else ""
-    who = f"{inline(speaker)}: " if (speaker := said_by(memory).get("speaker")) else ""
-    return f"- {memory.number}: {who}{inline(memory.text)} ({details})\n"
+    _write_text(folder / "memories.md", vars(exported) | {"kinds": KINDS, "said_by": said_by}, zone)
 
 
 def _json(row: Memory | SessionSummary, zone: ZoneInfo, **changed: object) -> dict[str, Any]:
@@ -219,13 +192,7 @@ def _write_summaries(folder: Path, exported: ExportedChat, zone: ZoneInfo) -> No
     release = None if exported.summary is None else {"run": exported.release_run, "text": exported.summary}
     sessions = [_json(one, zone) for one in exported.sessions]
     _write_json(folder / "summaries.json", {"release": release, "sessions": sessions})
-    lines = ["# Summaries\n"]
-    if exported.summary is not None:
-        lines.append(f"\n## The whole chat, by night {exported.release_run}\n\n{quoted(exported.summary)}\n")
-    for one in exported.sessions:
-        times = f"{time_text(one.started_at, zone)} to {time_text(one.ended_at, zone)}"
-        lines.append(f"\n## A conversation, {times}\n\n{quoted(one.text)}\n")
-    _write(folder / "summaries.md", lines)
+    _write_text(folder / "summaries.md", vars(exported), zone)
 
 
 def _iso(timestamp: float | None, zone: ZoneInfo) -> str | None:
@@ -235,6 +202,12 @@ def _iso(timestamp: float | None, zone: ZoneInfo) -> str | None:
 def _write_json(path: Path, value: Any) -> None:
     with private_file(path) as handle:
         handle.write(orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def _write_text(path: Path, values: dict[str, Any], zone: ZoneInfo) -> None:
+    """From the template of its name."""
+    template = _TEMPLATES.get_template(f"{path.name}.j2")
+    _write(path, [template.render(values, now=time.time(), time=partial(time_text, zone=zone))])
 
 
 def _write(path: Path, pieces: Iterable[str]) -> None:

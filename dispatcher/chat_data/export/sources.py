@@ -7,13 +7,11 @@ passages. A source that cannot be read is named, and the others are used.
 from __future__ import annotations
 
 import base64
-import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import orjson
 
@@ -22,10 +20,9 @@ from dispatcher.releases.night_command import NightCommandFailed, read_json
 from shared.config.settings import Settings
 from shared.errors import InvalidInput, StorageError
 from shared.system.command import translate
-from shared.system.export_folder import bare_line, private_file
-from shared.system.files import make_dir, safe_name
-from shared.text.format import counted
-from shared.turns.conversation import FOLDER, INDEX, FileNamer, index_line
+from shared.system.export_folder import bare_line
+from shared.system.files import safe_name
+from shared.turns.conversation import INDEX
 from shared.turns.media import Media
 from shared.turns.records import RecordRefused, Tombstone, Turn, loads_object, time_order
 from shared.wire import keys
@@ -35,6 +32,8 @@ if TYPE_CHECKING:
 
     from dispatcher.memory.day.memory import DayMemory
     from shared.search.recall import OpenRelease
+
+T = TypeVar("T")
 
 ARCHIVE, REDIS, DAY, RELEASE = "archive", "redis", "day", "release"
 
@@ -68,16 +67,23 @@ class Gathered:
         if turn.chat_id == self.chat_id and turn.turn_id not in self.turns and not forgotten:
             self.turns[turn.turn_id] = exported
 
-    def asked(self, what: str, ask: Callable[[], object]) -> bool:
-        """Read a source; whether that said yes. If it cannot be read, a note with the reason begins with `what`."""
+    def add_copies(self, source: str, turns: Iterable[Turn], known: Collection[str]) -> None:
+        """Add the turns of a source that does not have their exact bytes, except `known` ones (turn ids)."""
+        for turn in turns:
+            if turn.turn_id not in known:
+                self.add(ExportedTurn(turn, turn.to_json(), source))
+
+    def asked(self, what: str, ask: Callable[[], T]) -> T | None:
+        """What reading a source gave. If it cannot be read, a note with the reason begins with `what`."""
         try:
-            return ask() is True
+            return ask()
         except Exception as error:
             ours = translate(error)
             if ours is None:
                 raise
-            self.notes.append(f"{what}: {ours}")
-            return False
+            note = f"{what}: {ours}"
+            self.notes += [note] if note not in self.notes else []
+            return None
 
     def in_order(self) -> list[ExportedTurn]:
         return sorted(self.turns.values(), key=lambda one: time_order(one.turn))
@@ -89,23 +95,22 @@ def gather(
     """Every turn of the chat, each once, from the most exact source. `work` is an empty folder for temporary files."""
     found = Gathered(chat_id)
     found.add_tombstones(day.forgotten.of(chat_id))  # StorageError: no export is better than one of forgotten turns
-    waiting: list[ExportedTurn] = []
-    archived: dict[str, list[ExportedTurn]] = {}
+    waiting, archived = dict[str, ExportedTurn](), dict[str, ExportedTurn]()
     # Redis first: what a night removes from it meanwhile is in the archive by then.
     found.asked("Turns since the last night may be missing", lambda: _from_redis(client, found, waiting))
     has_archive = _archive_is_here(settings, found) and found.asked(
         "The archive was left out", lambda: _from_archive(settings, found, work, archived)
     )
-    for newer in waiting:  # a value that the archive lacks comes after the ones it has
-        if all(newer.line != one.line for one in archived.get(newer.turn.turn_id, ())):
-            archived.setdefault(newer.turn.turn_id, []).append(newer)
-    for versions in archived.values():
-        found.add(versions[-1])
-    known = set(archived)
+    for turn_id, one in waiting.items():  # a value that the archive lacks comes after the one that it has
+        if turn_id not in archived or archived[turn_id].line != one.line:
+            archived[turn_id] = one
+    for one in archived.values():
+        found.add(one)
     if day.wanted:
-        found.asked("The day store was left out", lambda: _from_store(day, found, known))
+        found.asked("The day store was left out", lambda: found.add_copies(DAY, day.turns.back(chat_id), archived))
     if release is not None and not has_archive:
-        found.asked("The release was left out", lambda: _from_release(release, found, known))
+        turns = release.turns_back(chat_id, leave_out=archived, with_files=True)
+        found.asked("The release was left out", lambda: found.add_copies(RELEASE, turns, archived))
     return found
 
 
@@ -119,7 +124,7 @@ def _archive_is_here(settings: Settings, found: Gathered) -> bool:
         return False
 
 
-def _from_archive(settings: Settings, found: Gathered, work: Path, archived: dict[str, list[ExportedTurn]]) -> bool:
+def _from_archive(settings: Settings, found: Gathered, work: Path, archived: dict[str, ExportedTurn]) -> bool:
     """Every turn, read by the night's command, because the day host does not know the archive's format."""
     out = work / ARCHIVE
     command = ("export-archive", f"--chat={found.chat_id}", "--out", str(out), "--json")
@@ -137,8 +142,8 @@ def _from_archive(settings: Settings, found: Gathered, work: Path, archived: dic
                 found.files[about["turn_id"].partition(":")[0], about["sha256"]] = folder / about["file"]
     with suppress(FileNotFoundError), (folder / "turns.jsonl").open("rb") as lines:
         for line in lines:
-            version = _archived(line.rstrip(b"\n"))
-            archived.setdefault(version.turn.turn_id, []).append(version)
+            exported = _archived(line.rstrip(b"\n"))
+            archived[exported.turn.turn_id] = exported
     return True
 
 
@@ -161,7 +166,7 @@ def _exported(key: bytes, value: bytes, source: str) -> ExportedTurn:
     return ExportedTurn(turn, bare_line(key, value) or turn.to_json(), source)
 
 
-def _from_redis(client: Redis, found: Gathered, waiting: list[ExportedTurn]) -> None:
+def _from_redis(client: Redis, found: Gathered, waiting: dict[str, ExportedTurn]) -> None:
     """The chat's turns that no night has archived yet, and its tombstones. Invalid turns are left to the night."""
     for raw in cast(list[bytes], client.lrange(keys.TOMBSTONES, 0, -1)):
         with suppress(RecordRefused):  # the night reports it
@@ -169,53 +174,14 @@ def _from_redis(client: Redis, found: Gathered, waiting: list[ExportedTurn]) -> 
     for name, value in RedisLayer(client).turns():
         with suppress(RecordRefused):
             if (exported := _exported(name, value, REDIS)).turn.chat_id == found.chat_id:
-                waiting.append(exported)
+                waiting[exported.turn.turn_id] = exported
 
 
-def _from_store(day: DayMemory, found: Gathered, known: set[str]) -> None:
-    for turn in day.turns.back(found.chat_id):
-        if turn.turn_id not in known:
-            found.add(ExportedTurn(turn, turn.to_json(), DAY))
-
-
-def _from_release(release: OpenRelease, found: Gathered, known: set[str]) -> None:
-    for turn in release.turns_back(found.chat_id, leave_out=known, with_files=True):
-        found.add(ExportedTurn(turn, turn.to_json(), RELEASE))
-
-
-def write_media(folder: Path, gathered: Gathered, client: Any, zone: ZoneInfo) -> dict[tuple[str, str], str]:
-    """(task id, SHA-256) → name in `media/`. What is missing is a note."""
-    names: dict[tuple[str, str], str] = {}
-    lines, namer = list[dict[str, str | None]](), FileNamer(zone)
-    for turn in (one.turn for one in gathered.in_order()):
-        for one in {one.sha256: one for one in turn.media if one.kept}.values():
-            name = namer.name(turn, one)
-            if _write(folder / FOLDER / name, gathered, client, turn, one):
-                names[turn.task_id, one.sha256] = name
-            lines.append(index_line(turn, one, names.get((turn.task_id, one.sha256))))
-    if lines:
-        with private_file(folder / INDEX) as handle:
-            handle.writelines(orjson.dumps(line) + b"\n" for line in lines)
-    gathered.notes[:] = dict.fromkeys(gathered.notes)  # a Redis that is away is one note
-    if missing := sum(line["file"] is None for line in lines):
-        gathered.notes.append(
-            f"{counted(missing, 'file of messages was', 'files of messages were')} left out: in an archive elsewhere, damaged, or lost."
-        )
-    return names
-
-
-def _write(target: Path, gathered: Gathered, client: Any, turn: Turn, one: Media) -> bool:
-    if source := gathered.files.get((turn.task_id, one.sha256)):  # a copy of ours, whose hash was checked
-        make_dir(target.parent)
-        source.rename(target)
-        return True
-    content = bytearray()
-    gathered.asked(
-        "Files of messages since the last night were left out",
-        lambda: content.extend(client.get(keys.kept(turn.task_id, one.sha256)) or b""),
-    )
-    if hashlib.sha256(content).hexdigest() != one.sha256:  # nor is it in Redis
-        return False
-    with private_file(target) as handle:
-        handle.write(content)
-    return True
+def content_of(gathered: Gathered, client: Any, turn: Turn, one: Media) -> bytes | None:
+    """A file of a message, from the archive, or from Redis where it waits for the night."""
+    if copy := gathered.files.pop((turn.task_id, one.sha256), None):
+        content = copy.read_bytes()
+        copy.unlink()  # so that the disk holds each only once
+        return content
+    key = keys.kept(turn.task_id, one.sha256)
+    return gathered.asked("Files of messages since the last night were left out", lambda: client.get(key))

@@ -7,5 +7,5 @@ steps.py    the order of the layers
 layers/     Redis and its files, tasks, the day store, Claude's files, our files, and the caches of running dispatchers
 archive_part.py  the archive's part
 scan.py     the byte scan
-receipt.py  what would be removed, what was done, and what remains until the owner acts
+receipt.py  what would be removed, what was done, and what remains until the owner acts (stays.toml)
 """

@@ -48,9 +48,10 @@ class Journal:
 
     def count(self, layer: str, **numbers: int) -> None:
         """Add to what was done in a layer."""
-        counts = self.layers.setdefault(layer, {})
-        for name, number in numbers.items():
-            counts[name] = counts.get(name, 0) + number
+        if any(numbers.values()):
+            counts = self.layers.setdefault(layer, {})
+            for name, number in numbers.items():
+                counts[name] = counts.get(name, 0) + number
 
     @property
     def summary(self) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+import tomllib
 from collections import Counter
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -87,6 +88,8 @@ def _short(text: str) -> str:
 
 #: Of HMEM_STATE_DIR.
 RECEIPTS = "receipts"
+#: The places of stays.toml in which every text may remain, the owner's copies first.
+EVERYWHERE = ("copies", "memory", "telegram", "provider", "ids")
 
 
 def receipt(
@@ -129,69 +132,21 @@ def what_stays(
 
     `redis`: such places that redis_files.py names.
     """
-    stays = [*redis]
-    stays += [
-        _stays(
-            f"snapshots, logs and backups of the vector server {name}",
-            "it keeps removed vectors until it rewrites its files; a vector is not text, but shows what the text was about",
-            "rewrite or remove them there (Redis: BGREWRITEAOF; PostgreSQL: CHECKPOINT and SELECT pg_switch_wal())",
-        )
-        for name in servers(settings)
-    ]
-    if store and not store.database.is_sqlite:
-        stays.append(
-            _stays(
-                f"the write-ahead log, replicas and dumps of PostgreSQL at {store.database.place}",
-                "changes remain there until the server reuses the space",
-                "run CHECKPOINT and SELECT pg_switch_wal(), and remove archived logs and dumps from before now",
-            )
-        )
-    stays += [
-        _stays(
-            f"rows of the table {name} of the day store",
-            "the feature that wrote them is not installed",
-            "put its folder back and forget again, or remove the table",
-        )
-        for name in (store.database.left_tables() if store else ())
-    ]
-    out_of_reach = _always_out_of_reach()
-    stays += (
-        out_of_reach[:1] if asked.kind == "import" else out_of_reach
-    )  # an import may come again: just the owner's copies are named
-    if asked.typed:
-        stays.append(_stays("your shell's history", "the text was typed there", "remove the line (history -d)"))
-    return stays
+    database = store.database if store else None
+    places = [("vector_server", name) for name in servers(settings)]
+    places += [("postgresql", database.place)] if database and not database.is_sqlite else []
+    places += [("left_table", name) for name in (database.left_tables() if database else ())]
+    # An import may come again: just the owner's copies are named.
+    places += [(place, "") for place in (EVERYWHERE[:1] if asked.kind == "import" else EVERYWHERE)]
+    places += [("shell", "")] if asked.typed else []
+    return [*redis, *(_stays(place, name) for place, name in places)]
 
 
-def _always_out_of_reach() -> list[dict[str, str]]:
-    return [
-        _stays(
-            "backups that you made of any of these directories, and files that hmem export or hmem-night export-archive wrote",
-            "they are your own copies",
-            "remove or replace them",
-        ),
-        _stays(
-            "freed memory of running processes, and swap space",
-            "the dispatchers have dropped their caches, but freed memory is overwritten only gradually",
-            "restart the programs, or the computer; and any hmem mcp that you started yourself",
-        ),
-        _stays(
-            "the chat in Telegram itself",
-            "messages there belong to Telegram and the person",
-            "delete them in the app, for both sides",
-        ),
-        _stays(
-            "the logs of Claude's provider",
-            "messages were sent there to be answered",
-            "they expire by the provider's rules; request deletion there if that is not enough",
-        ),
-        _stays(
-            "in our own files: the chat id, and the ids and times of the forgotten turns",
-            "they stop imports, retries and restored mirrors from bringing the turns back",
-            "nothing needs to be done",
-        ),
-    ]
+def _stays(place: str, name: str) -> dict[str, str]:
+    """What, why and what to do of a place of stays.toml."""
+    return {key: text.format(name=name) for key, text in _places()[place].items()}
 
 
-def _stays(what: str, why: str, do: str) -> dict[str, str]:
-    return {"what": what, "why": why, "do": do}
+@cache
+def _places() -> dict[str, dict[str, str]]:
+    return tomllib.loads((Path(__file__).parent / "stays.toml").read_text(encoding="utf-8"))

@@ -18,7 +18,7 @@ from shared.wire.json import record_of
 SHORTEST_MATCH = 3
 
 _CHAT_ID = re.compile(rb'"chat_id"\s*:\s*(?:"((?:[^"\\]|\\.)*)"|(-?\d+))')
-_TIMESTAMP = re.compile(rb'"timestamp"\s*:\s*(\d+(?:\.\d+)?)')
+_TIME = re.compile(rb'"(?:timestamp|said_at)"\s*:\s*(\d+(?:\.\d+)?)')
 
 
 def folded(text: str) -> str:
@@ -156,12 +156,12 @@ class Scope:
         )
 
     def covers_bytes(self, raw: bytes, at: float | None = None) -> bool:
-        """The same for bytes that are not a valid record: they are searched for a chat id, and for a time unless `at` is known."""
-        chat_id = chat_in(raw)
+        """The same for a record of any form, valid or not: it is searched for the ids of chat and task, and for a time; else `at` is its time."""
+        record, chat_id, text = record_of(raw), chat_in(raw), raw.decode("utf-8", "replace")
         if chat_id is None:
-            return self.asked.chat_id is None and self.asked.holds(raw.decode("utf-8", "replace"))
-        dated = _TIMESTAMP.search(raw)
-        return self.covers_text(chat_id, "", float(dated[1]) if dated else at, raw.decode("utf-8", "replace"))
+            return self.asked.chat_id is None and self.asked.holds(text)
+        dated = _TIME.search(raw)
+        return self.covers_text(chat_id, str(record.get("task_id", "")), float(dated[1]) if dated else at, text)
 
 
 def chat_in(raw: bytes) -> str | None:

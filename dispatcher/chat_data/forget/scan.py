@@ -31,6 +31,7 @@ from shared.release.manifest import NOTES, current_release, read_manifest
 from shared.system.byte_scan import Needles, Scanned, own_words, scan, scan_values
 from shared.system.files import sha256_file
 from shared.system.privileges import as_owner_of
+from shared.text.format import in_batches
 from shared.turns.records import RecordRefused, Turn
 from shared.wire import key_table, keys
 from shared.wire.handed_over import ImportHandOver
@@ -69,12 +70,13 @@ class Proof:
 
     def look(self, telling: Needles, *, archive: bool) -> Scanned:
         """Search every place."""
-        state, store = self.settings.hmem_state_dir, self.store
+        settings, store = self.settings, self.store
+        state, memory, night = settings.hmem_state_dir, settings.hmem_memory_dir, settings.hmem_night_dir
         scanned = scan([state], telling, skip=[state / FOLDER])
-        for owners, places in self._archive_places() if archive else []:
-            with as_owner_of(owners):
+        for owners, places in ((memory, [memory]), (night, [night, *_mirror(settings)])) if archive else ():
+            with as_owner_of(owners):  # the night writes its mirror
                 scanned.add(scan(places, telling))
-        scanned.add(scan(ClaudeLayer(self.settings).places, telling.only_windows()))
+        scanned.add(scan(ClaudeLayer(settings).places, telling.only_windows()))
         scanned.add(scan_values(self._redis_values(), telling))
         if store and not store.database.is_sqlite:
             rows = store.database.rows_as_text()
@@ -82,11 +84,6 @@ class Proof:
                 scan_values(((f"store: {table}", text.encode("utf-8", "replace")) for table, text in rows), telling)
             )
         return scanned
-
-    def _archive_places(self) -> list[tuple[Path, list[Path]]]:
-        """(directory as whose owner they are read, places). The night writes its mirror."""
-        memory, night = self.settings.hmem_memory_dir, self.settings.hmem_night_dir
-        return [(memory, [memory]), (night, [night, *_mirror(self.settings)])]
 
     def _left_files(self, *, archive: bool) -> Iterator[str]:
         """What is left of the covered files; with `archive`, they must be gone from archive and mirror, too."""
@@ -155,8 +152,8 @@ def _terms(texts: Iterable[str]) -> Iterator[str]:
     """The words of these texts in the form of an index, some of them more than once: "striving" is indexed as "strive"."""
     from shared.ranking.tokeniser import Tokeniser
 
-    left, tokeniser = iter(texts), Tokeniser()
-    while some := list(itertools.islice(left, TEXTS_AT_ONCE)):
+    tokeniser = Tokeniser()
+    for some in in_batches(texts, TEXTS_AT_ONCE):
         yield from (term for term, _ in tokeniser.postings(some))
 
 

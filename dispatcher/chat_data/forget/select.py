@@ -27,16 +27,16 @@ from dispatcher.chat_data.forget.layers.tasks import Running, TasksLayer
 from dispatcher.chat_data.forget.request import ForgetRequest, Scope, erasing, erasing_each
 from dispatcher.memory.store.memories import Memory
 from dispatcher.memory.tombstones import Forgotten
-from dispatcher.releases.night_command import NightCommandFailed, archive_is_here, read_lines
+from dispatcher.releases.night_command import archive_is_here, read_archive
 from shared.config.settings import Settings
-from shared.errors import ArchiveDamaged, HmemError, InvalidInput
+from shared.errors import HmemError, InvalidInput
 from shared.release.chats import ChatTable
 from shared.release.imports import only_in, released_batches
 from shared.release.manifest import LEXICAL, current_release
 from shared.search.lexical import LexicalIndex
 from shared.turns.chunk import Chunk
 from shared.turns.events import is_event_turn, turn_id_of
-from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn, loads_object
+from shared.turns.records import ROLES, RecordRefused, Tombstone, Turn
 from shared.wire import keys
 
 RELEASE, ARCHIVE, EVENTS = "release: turns", "archive: turns", "archive: events"
@@ -106,9 +106,7 @@ class Selector:
         missing = set(asked.turn_ids) - {turn_id for _, turn_id in selection.turns}
         if missing and not asked.hidden:
             _refuse_unknown(asked, missing, self._settings)
-        selection.layers.update(
-            {place: sum(one.place == place for one in known) for place in (RELEASE, ARCHIVE, EVENTS)}
-        )
+        selection.layers.update(one.place for one in known if one.place in (RELEASE, ARCHIVE, EVENTS))
         self._add_layers(selection, forget_id, now)
         selection.layers[FILES] = len(selection.scope.files)
         selection.texts += [text for _, text in selection.turns.values()]
@@ -196,15 +194,11 @@ def _archived(settings: Settings, asked: ForgetRequest) -> Iterator[Known]:
     wanted = [("chat", asked.chat_id), ("only-in", asked.batch)]
     if asked.batch:
         wanted += [("undone", one) for one in undone_imports(settings)]
-    try:
-        for line in read_lines(settings, "turns", *(f"--{name}={value}" for name, value in wanted if value)):
-            turn = loads_object(line)
-            place, files = EVENTS if turn.get("event") else ARCHIVE, turn.get("kept", ())
-            said = (turn["chat_id"], turn["turn_id"], turn["timestamp"], turn["words"])
-            kept = tuple((str(sha256), int(size)) for sha256, size in files)
-            yield Known(*said, None, place, turn.get("title", ""), kept)
-    except NightCommandFailed as failed:
-        raise ArchiveDamaged(f"The archive cannot be read, so nothing was forgotten: {failed.message}") from failed
+    for turn in read_archive(settings, *(f"--{name}={value}" for name, value in wanted if value)):
+        place, files = EVENTS if turn.get("event") else ARCHIVE, turn.get("kept", ())
+        said = (turn["chat_id"], turn["turn_id"], turn["timestamp"], turn["words"])
+        kept = tuple((str(sha256), int(size)) for sha256, size in files)
+        yield Known(*said, None, place, turn.get("title", ""), kept)
 
 
 def undone_imports(settings: Settings) -> set[str]:

@@ -141,7 +141,7 @@ class ForgetRun(StepRunner):
         """Sessions first, so that running tasks do not become part of the next one."""
         self._end_sessions()
         tasks = self._context.tasks
-        self._count("redis: tasks", answered=tasks.withdraw(self._scope))
+        self._journal.count("redis: tasks", answered=tasks.withdraw(self._scope))
         meanwhile = tasks.cancel(self._scope)
         self._wait(meanwhile)
         self._cover_late(meanwhile)
@@ -156,7 +156,7 @@ class ForgetRun(StepRunner):
             return
         self._context.say(f"{len(meanwhile)} task(s) of the chat are being answered; waiting for them to end.")
         left = self._context.tasks.wait(self._scope)
-        self._count("redis: tasks", ended=len(meanwhile) - len(left))
+        self._journal.count("redis: tasks", ended=len(meanwhile) - len(left))
         self.pending += [
             f"task {one.task.task_id if one.task else '(unreadable)'} of chat {one.chat_id} is still being answered; run hmem forget --resume"
             for one in left
@@ -176,15 +176,15 @@ class ForgetRun(StepRunner):
     def empty_redis(self) -> None:
         layer = RedisLayer(self._context.client)
         for name, number in layer.remove(layer.find(self._scope)).items():
-            self._count(name, removed=number)
+            self._journal.count(name, removed=number)
         client, tasks = self._context.client, self._context.tasks
-        self._count("files of messages", removed=remove_media(client, tasks, self._scope))
-        self._count("redis: kept files of messages", removed=remove_kept(client, self._scope))
+        self._journal.count("files of messages", removed=remove_media(client, tasks, self._scope))
+        self._journal.count("redis: kept files of messages", removed=remove_kept(client, self._scope))
 
     def empty_store(self) -> None:
         if store := self._context.store:
             for name, number in store.remove(self._scope).items():
-                self._count(name, removed=number)
+                self._journal.count(name, removed=number)
             hand_over(store.event_outbox, self._context.client)  # that they are gone, in the place of their last state
 
     def empty_claude(self) -> None:
@@ -193,10 +193,10 @@ class ForgetRun(StepRunner):
         raws = [client.get(keys.session(chat_id)) for chat_id in scope.chats]
         current = [raw.decode("utf-8", "replace") for raw in raws if raw]
         removed = ClaudeLayer(self._context.settings).remove(scope.chats, scope.sessions, current)
-        self._count("claude: transcripts", removed=removed)
+        self._journal.count("claude: transcripts", removed=removed)
 
     def empty_files(self) -> None:
-        self._count("files", removed=remove_files(self._context.settings, self._scope.chats))
+        self._journal.count("files", removed=remove_files(self._context.settings, self._scope.chats))
 
     def erase_archive(self) -> None:
         context = self._context
@@ -207,8 +207,8 @@ class ForgetRun(StepRunner):
         self._proven = failure is None
         if self._proven:
             remove_files(context.settings, [])  # copies of the old release's index
-        self._count("archive", records=part.erased, files=part.erased_files)
-        self._count("releases", removed=len(set(before) - set(release_runs(context.settings.hmem_memory_dir))))
+        self._journal.count("archive", records=part.erased, files=part.erased_files)
+        self._journal.count("releases", removed=len(set(before) - set(release_runs(context.settings.hmem_memory_dir))))
 
     def _unsigned(self) -> str | None:
         signing = self._context.signing
@@ -236,12 +236,8 @@ class ForgetRun(StepRunner):
         """Rewrite Redis' own files and logs; returns the ones that were not rewritten."""
         rewritten = rewrite(self._context.settings, self._context.client, self._context.say)
         for name, how in rewritten.done.items():
-            self._count(f"redis: {name}", **{how: 1})
+            self._journal.count(f"redis: {name}", **{how: 1})
         return rewritten.stays
-
-    def _count(self, layer: str, **numbers: int) -> None:
-        if any(numbers.values()):
-            self._journal.count(layer, **numbers)
 
 
 STEPS = (

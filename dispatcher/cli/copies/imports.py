@@ -18,7 +18,7 @@ import orjson
 import typer
 
 from dispatcher.cli.arguments import Json, Yes, connect, given_chat
-from shared.errors import ArchiveDamaged, InvalidInput
+from shared.errors import InvalidInput
 from shared.system.command import application, print_json, start
 from shared.text.format import one_line, shorten, zoned_text
 from shared.wire import keys
@@ -193,17 +193,11 @@ def imports(settings: Settings) -> list[dict[str, Any]]:
 def _archived(settings: Settings) -> list[dict[str, Any]]:
     """As the archive says, or the release where the archive is elsewhere."""
     from dispatcher.chat_data.forget.select import undone_imports
-    from dispatcher.releases.night_command import NightCommandFailed, archive_is_here, read_lines
+    from dispatcher.releases.night_command import archive_is_here, read_archive
     from shared.release.imports import last_of, released_batches
 
-    undone = undone_imports(settings)
-    try:
-        if archive_is_here(settings):
-            found = [orjson.loads(line) for line in read_lines(settings, "turns", "--imports")]
-        else:
-            found = last_of(released_batches(settings.hmem_memory_dir))
-    except NightCommandFailed as error:
-        raise ArchiveDamaged(f"The archive cannot be read: {error.message or error}") from error
+    undone, here = undone_imports(settings), archive_is_here(settings)
+    found = list(read_archive(settings, "--imports") if here else last_of(released_batches(settings.hmem_memory_dir)))
     return [one | {"archived": True, "undone": one.pop("event") in undone} for one in found]
 
 

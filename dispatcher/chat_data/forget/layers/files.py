@@ -27,19 +27,17 @@ UPLOADS_KEPT_SECONDS = 86_400.0
 
 
 def remove_files(settings: Settings, chats: Collection[str]) -> int:
-    """Remove the files; returns how many. The working directories themselves stay, because a task may be about to start there."""
-    state, own = settings.hmem_state_dir, found_files(settings, chats)
-    for path in own:
-        remove_tree(path)
-    return len(own) + sum(_remove_abandoned(state / name) for name in (PROMPTS, VIEWS))
+    """Remove what is in the chats' working directories, and what the owner's page has of imports and exports; returns how many files and directories.
 
-
-def found_files(settings: Settings, chats: Collection[str]) -> list[Path]:
-    """Files and directories in the chats' working directories, and what the owner's page has of imports and exports."""
+    The working directories themselves stay, because a task may be about to start there.
+    """
     state = settings.hmem_state_dir
-    own = [path for chat in chats for path in _inside(state / "chats" / safe_name(chat))]
-    own += [path for chat in chats if (path := state / MADE / safe_name(chat)).is_file()]
-    return [*own, *_inside(state / UPLOADS), *sorted(state.glob(f"{EXPORTS}*"))]
+    found = [path for chat in chats for path in _inside(state / "chats" / safe_name(chat))]
+    found += [path for chat in chats if (path := state / MADE / safe_name(chat)).is_file()]
+    found += [*_inside(state / UPLOADS), *sorted(state.glob(f"{EXPORTS}*"))]
+    for path in found:
+        remove_tree(path)
+    return len(found) + sum(_remove_abandoned(state / name) for name in (PROMPTS, VIEWS))
 
 
 def remove_old_uploads(settings: Settings) -> None:

@@ -143,10 +143,8 @@ class RedisLayer:
 
     def _tags(self, scope: Scope) -> Iterator[RedisEntry]:
         for raw in self._reader.entries(keys.TAGS):
-            record = record_of(raw)
-            task_id, at = str(record.get("task_id", "")), number_of(record.get("said_at"))
-            if scope.covers_text(str(record.get("chat_id", "")), task_id, at, _text(raw)):
-                texts = [str(tag.get("text", "")) for tag in record.get("tags", []) if isinstance(tag, dict)]
+            if scope.covers_bytes(raw):
+                texts = [str(tag.get("text", "")) for tag in record_of(raw).get("tags", []) if isinstance(tag, dict)]
                 yield RedisEntry("redis: tags", keys.TAGS.encode(), raw, "entry", tuple(texts))
 
     def _outbox(self, scope: Scope) -> Iterator[RedisEntry]:
@@ -249,10 +247,6 @@ def _covers_task(scope: Scope, raw: bytes, at: float | None) -> bool:
     try:
         task = Task.parse(raw)
     except RecordRefused:
-        record = record_of(raw)
-        said_at = number_of(record.get("said_at"))
-        if "chat_id" in record:
-            return scope.covers_text(str(record["chat_id"]), str(record.get("task_id", "")), said_at or at, _text(raw))
         return scope.covers_bytes(raw, at)
     return scope.covers_text(task.chat_id, task.task_id, task.submitted_at or at, task.words)
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from redis import Redis, ResponseError
 
+from shared.text.format import in_batches
+
 #: Keys read in one call.
 AT_ONCE = 500
 
@@ -33,16 +35,7 @@ class RedisReader:
 
     def scan(self, pattern: str) -> Iterator[tuple[bytes, bytes]]:
         """(key, value) of the strings under a pattern."""
-        found: list[bytes] = []
-        for key in self._redis.scan_iter(match=pattern, count=1000):
-            found.append(key)
-            if len(found) >= AT_ONCE:
-                yield from self._values(found)
-                found = []
-        yield from self._values(found)
-
-    def _values(self, names: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        if names:
+        for names in in_batches(self._redis.scan_iter(match=pattern, count=1000), AT_ONCE):
             yield from ((key, raw) for key, raw in zip(names, self._redis.mget(names), strict=True) if raw is not None)
 
     def entries(self, key: str) -> list[bytes]:
