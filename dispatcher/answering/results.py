@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from dispatcher.answering.commands.command import CommandReply
@@ -42,8 +41,7 @@ class ResultBuilder:
 
     def sign(self, task_id: str, output: str, usage: dict[str, object] | None = None, **more: Any) -> Result:
         """`more`: as `Result.sign` takes it; `error`: the output is not an answer but the reason why there is none."""
-        now = datetime.now(UTC).isoformat()
-        return Result.sign(self._secret, task_id, output, now, usage or None, **more)
+        return Result.sign(self._secret, task_id, output, usage=usage or None, **more)
 
     def signed(self, task_id: str, raw: bytes) -> bool:
         """Whether an existing result was signed by the bot or by us, rather than written by another program."""

@@ -6,7 +6,6 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from shared.hooks import features, specification
-from shared.turns.signed import secret_in
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -41,4 +40,6 @@ class AllowedChats:
 
 def chats_let_in(redis: Redis, settings: Settings) -> set[str]:
     """Those that are answered beside the ones of ALLOWED_CHATS."""
+    from shared.turns.signed import secret_in  # pydantic, late: `hmem --help` asks features, too
+
     return {chat for found in features().ask(admitted_chats, redis=redis, secret=secret_in(settings)) for chat in found}

@@ -105,14 +105,14 @@ class Build:
         checked = one.builder.check(self._out / one.place, scratch, one.given, one.earlier)
         if one.plan is None:
             return checked
-        from shared.vectors.vector_files import count_vectors  # numpy, late
+        from shared.vectors.vector_files import chats_in  # numpy, late
 
         counted = Counter(checked.vectors)
         for name in one.plan.taken:
-            counted.update(count_vectors(self._out / one.place / name, rows.chats))
+            held = chats_in(self._out / one.place / name)
+            counted.update({chat: held[chat][0] for chat in rows.chats if chat in held})
         given = len(one.given) + sum(map(len, one.given.repeats.values()))
-        wanted = VectorRows(rows, one.given.dimensions)
-        self._note_parts(one.place, self._made_with(), wanted, one.plan, given)
+        self._note_parts(one.place, self._made_with(), VectorRows(rows, one.given.dimensions), one.plan, given)
         return Checked(counted, checked.unreached)
 
     def result(self, indexes: Sequence[Index] = ()) -> dict[str, Any]:

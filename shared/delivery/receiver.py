@@ -80,10 +80,10 @@ TRIAL_MODULE = "shared.delivery.trial"
 #: The only credentials that it gets: those for an index on a server.
 TRIAL_NEEDS = ("REDIS_URL", "REDIS_VECTORS_URL", "QDRANT_URL", "QDRANT_API_KEY", "DAY_STORE_URL")
 _REQUEST = re.compile(
-    r"(begin)(?: ([0-9]{1,9}))?"
-    r"|(verify) ([0-9]{1,9}) (?:(0)|([0-9]{1,12})( sha256:[0-9a-f]{64})( accept)?)"
-    r"|(lacking) ([0-9]{1,9}) ([0-9]{1,12})( sha256:[0-9a-f]{64})"
-    r"|(switch) ([0-9]{1,9}) ([0-9]{1,12})|(rollback) ([0-9]{1,9})|(prune)"
+    r"begin(?: [0-9]{1,9})?"
+    r"|verify [0-9]{1,9} (?:0|[0-9]{1,12} sha256:[0-9a-f]{64}(?: accept)?)"
+    r"|lacking [0-9]{1,9} [0-9]{1,12} sha256:[0-9a-f]{64}"
+    r"|switch [0-9]{1,9} [0-9]{1,12}|rollback [0-9]{1,9}|prune"
 )
 
 
@@ -204,7 +204,7 @@ class Receiver:
     def prune(self) -> list[int]:
         """Remove releases that may contain words that the current one has forgotten permanently; returns the runs that are still being read."""
         self._clear()
-        return retention.prune_outdated(self._dir)[1]
+        return retention.prune_outdated(self._dir)
 
 
 class ReaderDied(ReleaseRefused):
@@ -237,35 +237,30 @@ def run_trial(release: Path, current: Path | None, *, accept: bool = False) -> d
 
 def handle(receiver: Receiver, request: str, client: Redis) -> dict[str, Any]:
     """Execute one request of a night; anything but a verb with its numbers is refused."""
-    match = _REQUEST.fullmatch(request)
-    if match is None:
+    if not _REQUEST.fullmatch(request):
         raise InvalidInput(
             "This key allows only: begin [RUN], lacking RUN ATTEMPT SHA256, verify RUN 0, verify RUN ATTEMPT SHA256 [accept], switch RUN TOKEN, "
             "rollback RUN, prune."
         )
-    verb, *words = [group.strip() for group in match.groups() if group is not None]
-    accept = words[-1:] == ["accept"]
-    sealed = next((word for word in words if word.startswith("sha256:")), None)
-    arguments = [int(number) for number in words if number.isdigit()]
-    if verb == "begin":
-        current = receiver.current()
-        attempt = receiver.begin(arguments[0]) if arguments else None
-        return {
-            "current": orjson.loads(current.to_json()) if current else None,
-            "attempt": attempt,
-            "newest": receiver.newest(),
-            "served": receiver.served(),
-        }
-    if verb == "lacking":
-        return {"lacking": receiver.lacking(arguments[0], arguments[1], str(sealed))}
-    if verb == "verify":
-        return receiver.verify(*arguments, sealed=sealed, accept=accept)
-    if verb == "switch":
-        return {"pinned": receiver.switch(arguments[0], arguments[1], client)}
-    if verb == "prune":
-        return {"held": receiver.prune()}
-    receiver.rollback(*arguments)
-    return {}
+    match request.split():
+        case ["begin", *runs]:
+            current = receiver.current()
+            return {
+                "current": orjson.loads(current.to_json()) if current else None,
+                "attempt": receiver.begin(int(runs[0])) if runs else None,
+                "newest": receiver.newest(),
+                "served": receiver.served(),
+            }
+        case ["lacking", run, attempt, sealed]:
+            return {"lacking": receiver.lacking(int(run), int(attempt), sealed)}
+        case ["verify", run, attempt, *more]:
+            return receiver.verify(int(run), int(attempt), sealed=next(iter(more), None), accept="accept" in more)
+        case ["switch", run, token]:
+            return {"pinned": receiver.switch(int(run), int(token), client)}
+        case ["rollback", run]:
+            receiver.rollback(int(run))
+            return {}
+    return {"held": receiver.prune()}
 
 
 def _receive_files(settings: Settings) -> None:

@@ -1,8 +1,8 @@
-"""Taking a release over: files that another host has written are copied into files of our own and verified while they are copied.
+"""Taking a release over: files that another host has written are copied into files of our own, and these are verified.
 
 A process that could write the incoming files may still have them open, mapped, or linked under a second name. So they are never served. Each
-file that the manifest names is read once, through descriptors that follow no links; its bytes are hashed and written to a new file where no
-other user writes. Only names that our readers know are accepted, and no other files may be present.
+file that the manifest names is read once, through descriptors that follow no links; its bytes are written to a new file where no other user
+writes, and that one is hashed. Only names that our readers know are accepted, and no other files may be present.
 
 What an earlier release has too is not sent: it becomes a hard link of that one's file, where there are none a copy. Only a file that is, byte for
 byte, what both manifests say is shared: a damaged one counts as lacking and is sent again, and the releases that have it refuse it when they are
@@ -12,7 +12,6 @@ opened. Nobody but the receiver writes to releases, and a transfer cannot reach 
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import re
 import shutil
@@ -202,17 +201,10 @@ def _refuse_without_room(destination: Path, wanted: int) -> None:
 def _take_file(folder: int, name: str, expected: dict[str, Any], path: Path, modes: Modes) -> None:
     """Copy one file of the manifest to `path`, a file of our own with exactly the sealed bytes."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    digest = hashlib.sha256()
-
-    def hashed(blocks: Iterator[bytes]) -> Iterator[bytes]:
-        for block in blocks:
-            digest.update(block)
-            yield block
-
     with _opened_below(folder, name, _READ) as descriptor:
         _size_of(descriptor, name)
-        _write(path, modes, hashed(_blocks(descriptor, expected["size"])))
-    if path.stat().st_size != expected["size"] or f"sha256:{digest.hexdigest()}" != expected["sha256"]:
+        _write(path, modes, _blocks(descriptor, expected["size"]))
+    if not _is_sound(path, expected):
         raise ReleaseRefused(f"In the received release {name} was changed after it was built. {_AGAIN}")
 
 

@@ -75,9 +75,8 @@ def run_trial(path: Path, state_dir: Path, current: Path | None = None) -> dict[
 
 def _open(path: Path, state_dir: Path) -> OpenRelease:
     settings = load_settings(hmem_state_dir=state_dir)
-    if (
-        settings.memory_backend not in read_manifest(path).indexes
-    ):  # the index that this host uses, else any that exists
+    # The index that this host uses, else any that exists.
+    if settings.memory_backend not in read_manifest(path).indexes:
         settings = load_settings(hmem_state_dir=state_dir, memory_backend="auto")
     release = OpenRelease(settings, path)
     if release.text_missing:

@@ -101,39 +101,38 @@ def known_model(name: str, provider: str | None = None) -> KnownModel:
     )
 
 
-def _of_family(family: str | None) -> KnownModel | None:
-    return next((model for model in KNOWN_MODELS if model.family == family), None)
+def _of_family(family: str | None) -> KnownModel:
+    """The model of a family; of one that is not known a model of that name, of which nothing is measured."""
+    unknown = KnownModel(family or "", family or "", 0, 0)
+    return next((model for model in KNOWN_MODELS if model.family == family), unknown)
 
 
 def name_of(family: str) -> str:
     """EMBED_MODEL of a family; of one that is not known the family."""
-    model = _of_family(family)
-    return model.name if model else family
+    return _of_family(family).name
 
 
 def compares_as_questions(family: str | None) -> bool:
     """Whether texts of one kind are embedded as questions are."""
-    model = _of_family(family)
-    return model is not None and model.symmetric
+    return _of_family(family).symmetric
 
 
 def is_measured(family: str | None) -> bool:
     """Whether the scale of a model's cosines is known."""
-    model = _of_family(family)
-    return model is not None and model.scale is not None
+    return _of_family(family).scale is not None
 
 
 def likeness(cosine: Number, family: str | None) -> Number:
     """A cosine, or an array of them, on the scale of all-MiniLM-L6-v2, on which limits are written, so that one limit holds for every model that was
     measured; of another model as it is. Linear between the medians of each: what has nothing to do with a question, and what is nearest to it."""
-    model = _of_family(family)
-    if model is None or model.scale is None or MINILM.scale is None:
+    scale = _of_family(family).scale
+    if scale is None or MINILM.scale is None:
         return cosine
-    (low, high), (common_low, common_high) = model.scale, MINILM.scale
+    (low, high), (common_low, common_high) = scale, MINILM.scale
     return common_low + (cosine - low) * ((common_high - common_low) / (high - low))
 
 
 def speaks(family: str | None, language: str) -> bool:
     """Whether a model's cosines say anything of a text in this language: of one that it was not trained on, all texts of that language are near."""
     found = _of_family(family)
-    return found is not None and (found.languages is None or language in found.languages) and found.scale is not None
+    return found.scale is not None and (found.languages is None or language in found.languages)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from shared.ranking.injection import Evidence, Message
 from shared.ranking.scoring import Array, Posting
 
 #: In a chat of fewer items than this no word is common.
@@ -59,17 +57,3 @@ def standing(postings: Mapping[str, Posting], n: int) -> Array:
     for ordinals, _ in postings.values():
         out[ordinals] += 1
     return out
-
-
-def weigh(
-    message: Message,
-    words: Sequence[Sequence[str]],
-    postings: Mapping[str, Posting],
-    cosines: Array | None,
-    n: int,
-    then: int,
-    **more: Any,
-) -> Evidence:
-    """`words` are the terms of each telling word, `then` how many items were said in the times that are named, `more` fields as they are."""
-    share, rarity, found = coverage(words, postings, n)
-    return Evidence(message, n, share, rarity, found, best_cosine(cosines), then, **more)

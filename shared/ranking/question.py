@@ -27,7 +27,7 @@ from shared.text.words.function_words import (
     plain,
     sentence_words,
 )
-from shared.text.writing import MARKS, is_unspaced, spaced
+from shared.text.writing import SIGNS, is_unspaced, spaced
 from shared.turns.speakers import Speaker, is_named, same_person
 
 #: Terms of one query: the first ones; a pasted page is no question.
@@ -36,7 +36,7 @@ MAX_TERMS = 64
 #: Punctuation as blanks.
 _BLANKS = str.maketrans(dict.fromkeys(string.punctuation, " "))
 #: With the marks that may stand on a letter, as FTS5 takes them: a stress mark divides no word, nor does a vowel sign of Thai.
-_WORD = re.compile(rf"[\w\u0300-\u036f{MARKS}]+")
+_WORD = re.compile(rf"[\w\u0300-\u036f{SIGNS}]+")
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)
 
 

@@ -140,9 +140,8 @@ class ChatTable:
 
     def largest(self) -> str | None:
         """A chat with the most chunks; None if there is none."""
-        return max(
-            ((row.counts["chunks"] or 0, row.chat_id) for row in self if row.counts["chunks"]), default=(0, None)
-        )[1]
+        found = self._read("SELECT chat_id FROM chats WHERE chunks > 0 ORDER BY chunks DESC, chat_id DESC LIMIT 1")
+        return found[0][0] if found else None
 
     def summaries(self) -> Iterator[tuple[str, str]]:
         """(chat, text) of each summary."""
@@ -157,13 +156,9 @@ def changed_chats(new: Path, old: Path) -> list[tuple[str, Counts, Counts]]:
     """(chat, its counts in the one, in the other) of the chats that are not the same in two releases, in order; zeros where one is not."""
     with ChatTable.of(new) as now, ChatTable.of(old) as before:
         rows, others = ({row.chat_id: row for row in one.rows()} for one in (now, before))
-    nothing = dict.fromkeys(COUNTED, 0)
+    nothing = ChatRow("", "", dict.fromkeys(COUNTED, 0))
     differing = sorted(chat for chat in rows.keys() | others.keys() if rows.get(chat) != others.get(chat))
-
-    def counts(table: Mapping[str, ChatRow], chat: str) -> Counts:
-        return table[chat].counts if chat in table else nothing
-
-    return [(chat, counts(rows, chat), counts(others, chat)) for chat in differing]
+    return [(chat, rows.get(chat, nothing).counts, others.get(chat, nothing).counts) for chat in differing]
 
 
 def _row(found: tuple[Any, ...]) -> ChatRow:

@@ -218,7 +218,11 @@ def seal(release: Path, manifest: Manifest, known: Mapping[str, File] | None = N
 
 def verify(release: Path) -> Manifest:
     """Re-hash every file of a release against its manifest; the first that differs is named in a ReleaseRefused."""
-    manifest = _own_manifest(release)
+    manifest = read_manifest(release)
+    if release.parent.name == RELEASES and release.name != str(manifest.run):
+        raise ReleaseRefused(
+            f"Release {release.name} has run {manifest.run} in its manifest: it was put there by hand. {REPAIR}"
+        )
     files, directories = _entries(release)
     present = set(files)
     for name in sorted(present ^ set(manifest.files)):
@@ -230,15 +234,6 @@ def verify(release: Path) -> Manifest:
     for name, expected in manifest.files.items():
         if file_record(release / name) != expected:
             raise ReleaseRefused(f"Release {release.name}: {name} was changed after it was built. {REPAIR}")
-    return manifest
-
-
-def _own_manifest(release: Path) -> Manifest:
-    manifest = read_manifest(release)
-    if release.parent.name == RELEASES and release.name != str(manifest.run):
-        raise ReleaseRefused(
-            f"Release {release.name} has run {manifest.run} in its manifest: it was put there by hand. {REPAIR}"
-        )
     return manifest
 
 

@@ -134,13 +134,11 @@ def _has_erased(memory_dir: Path, run: int, current: Manifest) -> bool:
         return False
 
 
-def prune_outdated(memory_dir: Path) -> tuple[list[int], list[int]]:
-    """Remove releases from before something was forgotten permanently: (removed runs, runs that are still being read)."""
-    found = set(outdated(memory_dir))
-    gone = [run for run in prune(memory_dir, len(release_runs(memory_dir)) + 1) if run in found] if found else []
-    if not found:  # what a removal that was killed has left
-        _remove_leftovers(memory_dir)
-    return gone, sorted(run for run in found - set(gone) if in_use(release_dir(memory_dir, run)))
+def prune_outdated(memory_dir: Path) -> list[int]:
+    """Remove releases from before something was forgotten permanently; returns the runs that are still being read."""
+    found = outdated(memory_dir)
+    prune(memory_dir, len(release_runs(memory_dir)) + 1)  # no other has to go
+    return [run for run in found if in_use(release_dir(memory_dir, run))]
 
 
 def marks(memory_dir: Path) -> tuple[dict[int, list[str]], str | None]:
@@ -189,14 +187,9 @@ def prune(memory_dir: Path, keep: int, coming: int | None = None) -> list[int]:
     coming one), and always the current one, its parent, the pinned one and any that is being read."""
     may_go = [run for run, why in reasons(memory_dir, keep, coming).items() if not why]
     gone = [run for run in may_go if remove_release(release_dir(memory_dir, run))]
-    _remove_leftovers(memory_dir)
-    return gone
-
-
-def _remove_leftovers(memory_dir: Path) -> None:
-    """Releases whose removal was killed."""
-    for left in (memory_dir / RELEASES).glob(".*.gone"):
+    for left in (memory_dir / RELEASES).glob(".*.gone"):  # of a removal that was killed
         remove_tree(left)
+    return gone
 
 
 def remove_release(release: Path) -> bool:

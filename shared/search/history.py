@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from shared.errors import InvalidInput
 from shared.ranking.tokeniser import Tokeniser
+from shared.text.format import in_batches
 from shared.text.writing import folded
 from shared.turns.records import time_order
 
@@ -81,20 +82,16 @@ class _Words:
 
     def holding(self, turns: Iterable[Turn]) -> Iterator[Turn]:
         """Those of the turns that hold all of it."""
-        left = iter(turns)
-        while some := list(islice(left, AT_ONCE)):
+        for some in in_batches(turns, AT_ONCE):
             texts = [folded.__wrapped__(turn.remembered) for turn in some]  # the cache is for words
-            missing = [[at for at, piece in enumerate(self._pieces) if piece not in text] for text in texts]
-            asked = [
-                number for number, pieces in enumerate(missing) if pieces and all(self._phrases[at] for at in pieces)
-            ]
+            pairs = [*zip(self._pieces, self._phrases, strict=True)]
+            missing = [[phrase for piece, phrase in pairs if piece not in text] for text in texts]
+            asked = [number for number, phrases in enumerate(missing) if phrases and all(phrases)]
             tokenised = dict(zip(asked, self._tokeniser.in_order([texts[number] for number in asked]), strict=True))
             for number, turn in enumerate(some):
-                if not missing[number] or (number in tokenised and self._in(missing[number], tokenised[number])):
+                terms = tokenised.get(number, ())
+                if all(phrase and _stands(phrase, terms) for phrase in missing[number]):
                     yield turn
-
-    def _in(self, missing: Sequence[int], terms: Sequence[str]) -> bool:
-        return all(_stands(self._phrases[at], terms) for at in missing)
 
 
 def _stands(phrase: tuple[str, ...], terms: Sequence[str]) -> bool:

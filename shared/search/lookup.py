@@ -172,12 +172,7 @@ class _Lookup:
         # A question about a time only ("what did we talk about yesterday?") has no word to search for.
         asked = [] if message.asks_for_a_time else query_words(times.rest)
         terms = question_terms(asked)
-        try:
-            self._postings = self._standing(merged, terms)
-        except sqlite3.Error as error:
-            self._degraded.append(f"no keyword search: {without_words(error)}")
-            self._lexical = None
-            self._postings = self._standing(merged, terms)
+        self._postings = self._standing(merged, terms)
         speaker = merged.of_speakers(meant_speakers(words, merged.speakers, query.asker))
         then = merged.said_in(times.spans) if times.spans else None
         self._dated = self._naming(merged, times.ahead) if message.asks_ahead else None
@@ -200,19 +195,21 @@ class _Lookup:
         return found
 
     def _standing(self, merged: Merged, terms: Sequence[str]) -> dict[str, Posting]:
-        """Where these terms stand in release and day (missing ones are left out); sqlite3.Error if the release cannot be read."""
-        lexical, release = self._lexical, merged.release
-        of_day = merged.day.postings(terms) if merged.day else {}
-        return merged.postings(lexical.postings(release, terms) if lexical and release else {}, of_day)
+        """Where these terms stand in release and day, without missing ones; in the day alone once the release cannot be read."""
+        of_release: dict[str, Posting] = {}
+        try:
+            if self._lexical and merged.release:
+                of_release = self._lexical.postings(merged.release, terms)
+        except sqlite3.Error as error:
+            self._degraded.append(f"no keyword search: {without_words(error)}")
+            self._lexical = None
+        return merged.postings(of_release, merged.day.postings(terms) if merged.day else {})
 
-    def _prefers(self, merged: Merged) -> Array | None:
+    def _prefers(self, merged: Merged) -> Array:
         """1 for items that hold a word of preference."""
         from shared.ranking.evidence import standing
 
-        try:
-            return standing(self._standing(merged, _terms_of_each(PREFERENCE)), len(merged)).clip(max=1)
-        except sqlite3.Error:
-            return None
+        return standing(self._standing(merged, _terms_of_each(PREFERENCE)), len(merged)).clip(max=1)
 
     def _by_notes(self, merged: Merged, terms: Sequence[str]) -> Array | None:
         if self._notes is None:
@@ -225,33 +222,38 @@ class _Lookup:
 
     def _evidence(self, merged: Merged, scored: Scored) -> Evidence:
         """The evidence for injecting anything at all, from the same terms and cosines as the ranking."""
-        from shared.ranking.evidence import weigh
+        from shared.ranking.evidence import best_cosine, coverage
 
         message = self._message
         words = [question_terms([word]) for word in message.telling]
-        then = int(merged.said_in(message.spans).sum()) if message.spans else 0
+        share, rarity, found = coverage(words, self._postings, len(merged))
         words_asked = set(query_words(self._query.text))
         named = any(name.lower() in words_asked for role, name, _ in merged.speakers if is_named(role, name))
         present = (any(term in self._postings for term in terms) for terms in words)
         names = {there for word, there in zip(message.telling, present, strict=True) if word in message.names}
-        dated = 0 if self._dated is None else int((self._dated == 1).sum())
-        more = {"named": named or True in names, "unknown_name": False in names, "dated": dated}
-        # What is enough to inject was measured on turns, and a note is nearer to a question.
-        cosines = None if scored.cosine is None else self._of_turns
-        weighed = weigh(message, words, self._postings, cosines, len(merged), then, **more)
+        weighed = Evidence(
+            message,
+            len(merged),
+            share,
+            rarity,
+            found,
+            # What is enough to inject was measured on turns, and a note is nearer to a question.
+            cosine=None if scored.cosine is None else best_cosine(self._of_turns),
+            then=int(merged.said_in(message.spans).sum()) if message.spans else 0,
+            dated=0 if self._dated is None else int((self._dated == 1).sum()),
+            named=named or True in names,
+            unknown_name=False in names,
+        )
         return replace(weighed, foreign=self._foreign(merged)) if may_be_foreign(weighed) else weighed
 
     def _foreign(self, merged: Merged) -> float:
         """Share of the items that are in another language than the message, as their sentence words show."""
         from shared.ranking.evidence import standing
 
-        try:
-            shown = {
-                language: standing(self._standing(merged, _terms_of_each(tuple(words))), len(merged))
-                for language, words in SHOWN_BY.items()
-            }
-        except sqlite3.Error:
-            return 0.0
+        shown = {
+            language: standing(self._standing(merged, _terms_of_each(tuple(words))), len(merged))
+            for language, words in SHOWN_BY.items()
+        }
         own, others = shown.pop(self._message.language), sum(shown.values())
         has_language = own + others > 0
         return float((others > own).sum() / has_language.sum()) if has_language.any() else 0.0
@@ -262,13 +264,10 @@ class _Lookup:
         try:
             cosines, why = comparing.result(timeout=None if ends is None else max(0.0, ends - time.perf_counter()))
         except Exception as error:  # noqa: BLE001 - an index or an embedder may raise anything; the answer must be sent
-            late = (
-                isinstance(error, FutureTimeout) and not comparing.done()
-            )  # an embedder's own timeout is the same class
-            cosines, why = (
-                None,
-                f"no answer within {self._query.deadline_seconds:.3f} s" if late else str(error) or repr(error),
-            )
+            # An embedder's own timeout is the same class.
+            late = isinstance(error, FutureTimeout) and not comparing.done()
+            cosines = None
+            why = f"no answer within {self._query.deadline_seconds:.3f} s" if late else str(error) or repr(error)
         if why:
             self._no_vectors(why)
         return cosines
@@ -346,9 +345,7 @@ def _whose(chunk: Chunk, marks: Mapping[Speaker, str]) -> tuple[str, str, str, O
 
 def _hit(chunk: Chunk, scores: dict[str, float], again: list[Chunk], questions: dict[str, str], mark: str = "") -> Hit:
     words = scores.pop("words", None)
-    also = (
-        dict.fromkeys(turn for other in again for turn in other.turn_ids if turn not in chunk.turn_ids) if again else ()
-    )
+    also = dict.fromkeys(turn for other in again for turn in other.turn_ids if turn not in chunk.turn_ids)
     return Hit(
         chunk,
         scores.pop("total"),

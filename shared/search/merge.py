@@ -69,9 +69,9 @@ class Merged(Items):
         if self.places is None:
             return dict(of_release)
         found: dict[str, Posting] = {}
+        sides = ((of_release, self.places), (of_day, self.places[self.first_of_day :]))
         for term in sorted(of_release.keys() | of_day.keys()):
-            parts = [self._moved(posting, 0) for posting in (of_release.get(term),) if posting]
-            parts += [self._moved(posting, self.first_of_day) for posting in (of_day.get(term),) if posting]
+            parts = [_moved(postings[term], places) for postings, places in sides if term in postings]
             ordinals, counts = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
             if len(ordinals):
                 found[term] = ordinals, counts
@@ -83,13 +83,6 @@ class Merged(Items):
             return None
         after = np.ones(len(self), bool) if since is None else self.starts >= since
         return after if until is None else after & (self.starts < until)
-
-    def _moved(self, posting: Posting, first: int) -> Posting:
-        if self.places is None:
-            return posting
-        ordinals = self.places[posting[0] + first]
-        there = ordinals >= 0
-        return (ordinals, posting[1]) if there.all() else (ordinals[there], posting[1][there])
 
     def of_release(self, values: Array) -> Array:
         """Values of the release's rows for the items; 0 for those of the day."""
@@ -106,6 +99,13 @@ class Merged(Items):
         one = np.full(self.first_of_day, np.nan, np.float32) if of_release is None else of_release
         two = np.full(len(self.day or ()), np.nan, np.float32) if of_day is None else of_day
         return np.concatenate([one, two]).astype(np.float32, copy=False)[self.order]
+
+
+def _moved(posting: Posting, places: Integers) -> Posting:
+    """To the items that these rows are, without rows that are none."""
+    ordinals = places[posting[0]]
+    there = ordinals >= 0
+    return (ordinals, posting[1]) if there.all() else (ordinals[there], posting[1][there])
 
 
 def merge(

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +34,7 @@ from shared.release.retention import reading
 from shared.search.lexical import LexicalIndex
 from shared.search.lookup import Sources, look_up
 from shared.search.types import EmbedQuery, Query, Recalled
+from shared.text.format import in_batches
 from shared.turns.records import Turn
 from shared.vectors.base import MemoryBackend, NullBackend, backend_of
 
@@ -207,7 +207,7 @@ class OpenRelease:
         """
         with self._reading(LEXICAL):
             ids = (one for one in self._texts().turn_ids(chat_id, since, until) if one not in leave_out)
-            while some := list(islice(ids, TURNS_AT_ONCE)):
+            for some in in_batches(ids, TURNS_AT_ONCE):
                 found = _assembled(self._texts(), chat_id, some, with_files=with_files)
                 yield from (found[turn_id] for turn_id in some if turn_id in found)
 

@@ -35,26 +35,14 @@ def _marks(*ranges: tuple[int, int]) -> str:
     return "".join(one for one in letters if unicodedata.category(one).startswith("M"))
 
 
-def _as_ranges(letters: str) -> str:
-    """Ascending letters as the ranges of a regular expression, which compile faster."""
-    runs: list[list[str]] = []
-    for letter in letters:
-        if runs and ord(letter) == ord(runs[-1][1]) + 1:
-            runs[-1][1] = letter
-        else:
-            runs.append([letter, letter])
-    return "".join(f"{first}-{last}" for first, last in runs)
-
-
 #: Vowel signs and the like, which FTS5 takes for punctuation: of India's scripts, Thai and Lao, Burmese, Khmer.
 SIGNS = _marks((0x0900, 0x0DFF), (0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17D3), (0x17DD, 0x17DD))
-#: The same for a regular expression.
-MARKS = _as_ranges(SIGNS)
+
 #: Signs that put the next consonant under this one.
 _STACKING = "\u1039\u17d2"
 
 _RUN = re.compile(f"[{UNSPACED}]+")
-_CHARACTER = re.compile(f"[^{MARKS}](?:[{_STACKING}].|[{MARKS}])*|[{MARKS}]+")
+_CHARACTER = re.compile(f"[^{SIGNS}](?:[{_STACKING}].|[{SIGNS}])*|[{SIGNS}]+")
 #: Combining marks in a row that no text of any language exceeds (UAX #15, stream-safe format), and what may be more of them.
 MOST_MARKS = 30
 _MANY_MARKS = re.compile(rf"[^\w\s\x00-\x7f]{{{MOST_MARKS + 1},}}")

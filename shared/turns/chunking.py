@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from shared.text.format import cut, one_line, shorten
+from shared.text.format import cut, day_text, one_line, shorten
 from shared.turns.chunk import Chunk
 from shared.turns.media import DOCUMENT, LABEL_CHARACTERS, Media
 from shared.turns.message_origin import NOWHERE, OF_A_FILE, Forward, Origin
@@ -166,8 +165,7 @@ def _name(name: str | None) -> str | None:
 
 def indexed_text(chunk: Chunk, zone: ZoneInfo) -> str:
     """What is searched by words: with speaker and date ahead, and what it replies to."""
-    moment = datetime.fromtimestamp(chunk.started_at, zone)
-    return f"{said_by(chunk.speaker, chunk.origin)}, {moment.day} {moment:%B %Y}{_replied(chunk)}: {chunk.text}"
+    return f"{said_by(chunk.speaker, chunk.origin)}, {day_text(chunk.started_at, zone)}{_replied(chunk)}: {chunk.text}"
 
 
 def embedded_text(chunk: Chunk) -> str:

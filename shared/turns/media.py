@@ -8,12 +8,14 @@ A field of a task and of the turn that it becomes. An entry of another form is l
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Any, Self, TypeGuard
+from functools import cache
+from typing import Annotated, Any
+
+from pydantic import Field, OnErrorOmit, PlainValidator, TypeAdapter
 
 from shared.text.format import one_line, shorten
-from shared.turns.message_origin import FILE_NAME_CHARACTERS, kind_within, text_within
+from shared.turns.message_origin import LENIENT, FileName, Kind, text_within
 
 #: An album has ten at most.
 MEDIA_MOST = 10
@@ -32,8 +34,8 @@ NAMES = {"photo": "picture", "voice": "voice message", "video_note": "video mess
 LABEL_CHARACTERS = 400
 _BRACKETS = str.maketrans("[]", "()")
 
-_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
-_MIME = re.compile(r"[a-z]{1,20}/[A-Za-z0-9.+-]{1,100}\Z")
+_Count = Annotated[int, Field(strict=True, ge=0, lt=1 << 40)]
+_Mime = Annotated[str, Field(strict=True, pattern="^[a-z]{1,20}/[A-Za-z0-9.+-]{1,100}$")]
 
 
 @dataclass(frozen=True)
@@ -43,52 +45,30 @@ class Media:
     long to be told whole, what it says in short; `kept`: whether the file itself
     is kept for ever (KEEP_MEDIA), False if it was to be and could not, None if it was not to be."""
 
-    kind: str
-    sha256: str
-    size: int
-    mime: str = "application/octet-stream"
-    name: str | None = None
-    seconds: int = 0
-    text: str = ""
-    summary: str = ""
-    kept: bool | None = None
-
-    @classmethod
-    def parse(cls, value: object) -> Self | None:
-        if not isinstance(value, dict):
-            return None
-        kind, (sha256, size, mime) = kind_within(value.get("kind")), map(value.get, ("sha256", "size", "mime"))
-        if not (kind and isinstance(sha256, str) and _SHA256.match(sha256) and _is_count(size)):
-            return None
-        seconds, kept = value.get("seconds"), value.get("kept")
-        return cls(
-            kind,
-            sha256,
-            size,
-            mime if isinstance(mime, str) and _MIME.match(mime) else cls.mime,
-            text_within(value.get("name"), FILE_NAME_CHARACTERS) or None,
-            seconds if _is_count(seconds) else 0,
-            text_within(value.get("text"), TEXT_CHARACTERS) or "",
-            text_within(value.get("summary"), SUMMARY_CHARACTERS) or "",
-            kept if isinstance(kept, bool) else None,
-        )
+    kind: Kind
+    sha256: Annotated[str, Field(strict=True, pattern="^[0-9a-f]{64}$")]
+    size: _Count
+    mime: Annotated[_Mime, LENIENT] = "application/octet-stream"
+    name: FileName = None
+    seconds: Annotated[_Count, LENIENT] = 0
+    text: Annotated[str, PlainValidator(lambda value: text_within(value, TEXT_CHARACTERS) or "")] = ""
+    summary: Annotated[str, PlainValidator(lambda value: text_within(value, SUMMARY_CHARACTERS) or "")] = ""
+    kept: Annotated[bool | None, Field(strict=True), LENIENT] = None
 
     def to_json(self) -> dict[str, Any]:
-        record: dict[str, Any] = {"kind": self.kind, "sha256": self.sha256, "size": self.size, "mime": self.mime}
-        more = {"name": self.name, "seconds": self.seconds, "text": self.text, "summary": self.summary}
-        flag = {} if self.kept is None else {"kept": self.kept}
-        return record | {name: value for name, value in more.items() if value} | flag
+        return {name: value for name, value in vars(self).items() if value or name == "size" or value is False}
 
 
 def media_of(record: dict[str, Any]) -> tuple[Media, ...]:
     """The files of a task's or turn's record."""
     listed = record.get("media")
-    found = [Media.parse(one) for one in listed] if isinstance(listed, list) else []
-    return tuple(one for one in found if one is not None)[:MEDIA_MOST]
+    return tuple(_shape().validate_python(listed)[:MEDIA_MOST]) if isinstance(listed, list) else ()
 
 
-def _is_count(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 40
+@cache
+def _shape() -> TypeAdapter[list[Media]]:
+    """What reads an entry of another form as none."""
+    return TypeAdapter(list[OnErrorOmit[Media]])
 
 
 def name_of(kind: str) -> str:

@@ -12,91 +12,79 @@ addressed by them, so nothing is refused over them: what has another form is lef
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from functools import cache
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, PlainValidator, TypeAdapter, ValidationError, WrapValidator
+from pydantic_core import PydanticUseDefault
 
 from shared.text.format import shorten
 from shared.wire.ids import timestamp_of, user_id_of
-from shared.wire.json import RecordRefused, well_formed
+from shared.wire.json import well_formed
 
 #: The longest of each, in characters.
 QUOTE_CHARACTERS, NAME_CHARACTERS, FILE_NAME_CHARACTERS = 1_000, 128, 200
-CHAT_TYPES = ("private", "group")
 #: A passage of a document: the words of whoever wrote the file of that name (shared/turns/chunking.py).
 OF_A_FILE = "file"
+CHAT_TYPES = ("private", "group")
 #: Who is forwarded: a person, one who hides the account, a group in whose name was written, a channel.
 FORWARD_KINDS = ("user", "hidden_user", "chat", "channel", OF_A_FILE)
 
-_TOPIC = re.compile(r"[0-9]{1,19}|General")
-_KIND = re.compile(r"[a-z][a-z_]{0,31}\Z")
+
+def text_within(value: object, most: int) -> str | None:
+    """A text of a record, cut; None for anything else."""
+    return shorten(well_formed(value), most) if isinstance(value, str) and value.strip() else None
+
+
+def _left_out(value: object, read: Any) -> Any:
+    try:
+        return read(value)
+    except ValidationError:
+        raise PydanticUseDefault from None
+
+
+#: Of a field that counts as missing if it has another form.
+LENIENT = WrapValidator(_left_out)
+#: What came with a message: `photo`, `document`, …
+Kind = Annotated[str, Field(strict=True, pattern=r"^[a-z][a-z_]{0,31}$")]
+Name = Annotated[str | None, PlainValidator(lambda value: text_within(value, NAME_CHARACTERS))]
+FileName = Annotated[str | None, PlainValidator(lambda value: text_within(value, FILE_NAME_CHARACTERS))]
+_UserId = Annotated[str | None, PlainValidator(user_id_of)]
+_Flag = Annotated[bool, PlainValidator(lambda value: value is True)]
 
 
 @dataclass(frozen=True)
 class Quote:
     """The message that is replied to, or the part of it that was selected. `attachment`: the kind of what it showed beside its text."""
 
-    text: str = ""
-    name: str | None = None
-    user_id: str | None = None
-    by_bot: bool = False
-    part: bool = False
-    attachment: str | None = None
-    forwarded_from: str | None = None
-
-    @classmethod
-    def parse(cls, value: object) -> Self | None:
-        if not isinstance(value, dict):
-            return None
-        made = cls(
-            text_within(value.get("text"), QUOTE_CHARACTERS) or "",
-            text_within(value.get("from"), NAME_CHARACTERS),
-            user_id_of(value.get("user_id")),
-            value.get("by_bot") is True,
-            value.get("part") is True,
-            kind_within(value.get("attachment")),
-            text_within(value.get("forwarded_from"), NAME_CHARACTERS),
-        )
-        return made if made.text or made.attachment else None
+    text: Annotated[str, PlainValidator(lambda value: text_within(value, QUOTE_CHARACTERS) or "")] = ""
+    name: Annotated[Name, Field(alias="from")] = None
+    user_id: _UserId = None
+    by_bot: _Flag = False
+    part: _Flag = False
+    attachment: Annotated[Kind | None, LENIENT] = None
+    forwarded_from: Name = None
 
 
 @dataclass(frozen=True)
 class Forward:
-    """Whose words a forwarded message holds, as far as the bot says it, and when they were written (POSIX seconds)."""
+    """Whose words a forwarded message holds, as far as the bot says it, and when they were written (POSIX seconds). One without any field is a
+    forward, too: of whom, nobody says."""
 
-    name: str | None = None
-    kind: str | None = None
-    user_id: str | None = None
-    by_bot: bool = False
-    date: float | None = None
-
-    @classmethod
-    def parse(cls, value: object) -> Self | None:
-        """An object without any field it knows is a forward, too: of whom, nobody says."""
-        if not isinstance(value, dict):
-            return None
-        kind = value.get("kind")
-        return cls(
-            text_within(value.get("from"), NAME_CHARACTERS),
-            kind if kind in FORWARD_KINDS else None,
-            user_id_of(value.get("user_id")),
-            value.get("by_bot") is True,
-            _date(value.get("date")),
-        )
+    name: Annotated[Name, Field(alias="from")] = None
+    kind: Annotated[str | None, PlainValidator(lambda value: value if value in FORWARD_KINDS else None)] = None
+    user_id: _UserId = None
+    by_bot: _Flag = False
+    date: Annotated[float | None, PlainValidator(timestamp_of), LENIENT] = None
 
 
 @dataclass(frozen=True)
 class Attachment:
-    """What came with a message and was not read: `photo`, `document`, …; the name of a file."""
+    """What came with a message and was not read; the name of a file."""
 
-    kind: str
-    name: str | None = None
-
-    @classmethod
-    def parse(cls, value: object) -> Self | None:
-        if not isinstance(value, dict) or (kind := kind_within(value.get("kind"))) is None:
-            return None
-        return cls(kind, text_within(value.get("name"), FILE_NAME_CHARACTERS))
+    kind: Kind
+    name: FileName = None
 
 
 def is_group(chat_id: str, chat_type: str | None = None) -> bool:
@@ -104,34 +92,30 @@ def is_group(chat_id: str, chat_type: str | None = None) -> bool:
     return chat_type == "group" if chat_type else chat_id.startswith("-")
 
 
+def _with_words(quote: Quote | None) -> Quote | None:
+    """A reply to what has neither text nor attachment says nothing."""
+    return quote if quote and (quote.text or quote.attachment) else None
+
+
 @dataclass(frozen=True)
 class Origin:
     """All of it; `NOWHERE` where nothing is known."""
 
-    chat_type: str | None = None
-    quote: Quote | None = None
-    forward: Forward | None = None
-    attachment: Attachment | None = None
-    topic: str | None = None
+    chat_type: Annotated[str | None, PlainValidator(lambda value: value if value in CHAT_TYPES else None)] = None
+    quote: Annotated[Quote | None, AfterValidator(_with_words), LENIENT] = None
+    forward: Annotated[Forward | None, LENIENT] = None
+    attachment: Annotated[Attachment | None, LENIENT] = None
+    topic: Annotated[str | None, Field(strict=True, pattern="^([0-9]{1,19}|General)$"), LENIENT] = None
 
     @classmethod
     def parse(cls, record: dict[str, Any]) -> Origin:
         """Of a task's or turn's fields; never refused."""
-        if FIELDS.isdisjoint(record):
-            return NOWHERE
-        chat_type, topic = record.get("chat_type"), record.get("topic")
-        return cls(
-            chat_type if chat_type in CHAT_TYPES else None,
-            Quote.parse(record.get("quote")),
-            Forward.parse(record.get("forward")),
-            Attachment.parse(record.get("attachment")),
-            topic if isinstance(topic, str) and _TOPIC.fullmatch(topic) else None,
-        )
+        known = {name: record[name] for name in FIELDS & record.keys()}
+        return _shape().validate_python(known) if known else NOWHERE
 
     def to_json(self) -> dict[str, Any]:
         """The fields of a task or turn; none for what is not known."""
-        parts = {name: getattr(self, name) for name in FIELDS}
-        return {name: _fields(one) for name, one in sorted(parts.items()) if one is not None}
+        return dict(_shape().dump_python(self, by_alias=True, exclude_defaults=True))
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -147,30 +131,9 @@ class Origin:
 
 NOWHERE = Origin()
 FIELDS = frozenset(one.name for one in fields(Origin))
-#: Fields of the wire that are called otherwise here.
-_NAMES = {"name": "from"}
 
 
-def _fields(part: Any) -> Any:
-    if isinstance(part, str):
-        return part
-    names = {} if isinstance(part, Attachment) else _NAMES
-    given = {names.get(one.name, one.name): getattr(part, one.name) for one in fields(part)}
-    return {name: value for name, value in given.items() if value or isinstance(value, float)}
-
-
-def text_within(value: object, most: int) -> str | None:
-    """A text of a record, cut; None for anything else."""
-    return shorten(well_formed(value), most) if isinstance(value, str) and value.strip() else None
-
-
-def kind_within(value: object) -> str | None:
-    """The kind of what came with a message, in a record; None for anything else."""
-    return value if isinstance(value, str) and _KIND.match(value) else None
-
-
-def _date(value: object) -> float | None:
-    try:
-        return timestamp_of(value)
-    except RecordRefused:
-        return None
+@cache
+def _shape() -> TypeAdapter[Origin]:
+    """What reads and writes the fields."""
+    return TypeAdapter(Origin)

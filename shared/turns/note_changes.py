@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, OnErrorOmit
 from pydantic_core import from_json
 
 #: The most changes that are read of one answer, and characters of a new text.
@@ -29,24 +29,18 @@ class Changes(BaseModel):
     changes: list[Change] = []
 
 
-class _Listed(BaseModel):
-    """The same, before each change is read."""
+class _Readable(BaseModel):
+    """The same without changes that cannot be read."""
 
-    changes: list[Any]
+    changes: list[OnErrorOmit[Change]]
 
 
 def read_changes(answer: str) -> tuple[list[Change], int]:
     """The changes that can be read, and how many cannot. ValueError if the answer has no JSON object with a list of changes."""
     start, end = answer.find("{"), answer.rfind("}")
     record = from_json(answer[start : end + 1] if 0 <= start < end else answer, allow_partial=False)
-    listed = _Listed.model_validate(record).changes
-    found, strange = list[Change](), max(0, len(listed) - MOST_CHANGES)
-    for one in listed[:MOST_CHANGES]:
-        try:
-            found.append(Change.model_validate(one))
-        except ValidationError:
-            strange += 1
-    return found, strange
+    found = _Readable.model_validate(record).changes[:MOST_CHANGES]
+    return found, len(record["changes"]) - len(found)
 
 
 def refused_shape(answer: str, _: str = "") -> str | None:

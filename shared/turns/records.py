@@ -63,6 +63,10 @@ _SIGNATURE = re.compile(r"[0-9a-f]{128}\Z")
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]{0,127}\Z")
 
 
+#: The fields of a turn's record that `Turn` has; those without a value are left out.
+_TURN_FIELDS = ("chat_id", "role", "content", "timestamp", "task_id", "name", "session", "user_id")
+
+
 def _make_well_formed(record: Task | Turn, *names: str) -> None:
     """Settle these fields of a record that is being made; `as_said` keeps changed ones as they were."""
     for name in names:
@@ -216,15 +220,8 @@ class Turn:
         return self.role, self.speaker, self.user_id
 
     def to_json(self) -> bytes:
-        record: dict[str, Any] = {
-            "chat_id": self.chat_id,
-            "role": self.role,
-            "content": self.content,
-            "timestamp": self.timestamp,
-            "task_id": self.task_id,
-        }
-        optional = {"name": self.name, "session": self.session, "user_id": self.user_id}
-        return dumps(record | {k: v for k, v in optional.items() if v is not None} | self.as_said | self.extra)
+        record = {name: value for name in _TURN_FIELDS if (value := getattr(self, name)) is not None}
+        return dumps(record | self.as_said | self.extra)
 
     @classmethod
     def parse(cls, key: bytes, raw: bytes) -> Turn:
@@ -235,10 +232,8 @@ class Turn:
             if record.get(field_name, expected) != expected:
                 raise RecordRefused(f"{field_name} in the value differs from the key's")
         name, session = record.get("name"), record.get("session")
-        known = {"task_id", "role", "chat_id", "content", "timestamp", "name", "session"}
         user = user_id_of(record.get("user_id")) if role == "user" else None
-        if user is not None and user == record["user_id"]:
-            known.add("user_id")
+        known = {*_TURN_FIELDS} if user is not None and user == record["user_id"] else {*_TURN_FIELDS} - {"user_id"}
         return cls(
             task_id=task_id,
             role=role,
@@ -334,16 +329,9 @@ class Tombstone:
         return b"hcli-memory tombstone\n" + json.dumps(record, sort_keys=True, separators=(",", ":")).encode("ascii")
 
     def to_json(self) -> bytes:
-        record = {
-            "tombstone_id": self.tombstone_id,
-            "chat_id": self.chat_id,
-            "created_at": self.created_at,
-            "before": self.before,
-            "turn_ids": sorted(self.named) or None,
-        }
-        more: dict[str, Any] = {name: True for name in ("erase", "undo") if getattr(self, name)}
-        more |= {"said_at": dict(sorted(self.said_at.items()))} if self.said_at else {}
-        return dumps(record | more | ({"signature": self.signature} if self.signature else {}))
+        record = vars(self) | {"turn_ids": sorted(self.named) or None, "said_at": dict(sorted(self.said_at.items()))}
+        more = ("erase", "said_at", "signature", "undo")  # only where they are set
+        return dumps({name: value for name, value in record.items() if value or name not in more})
 
     @classmethod
     def parse(cls, raw: bytes) -> Tombstone:

@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from shared.errors import SettingsError
@@ -191,16 +192,13 @@ class Result:
         key: str,
         task_id: str,
         output: str,
-        completed_at: str,
+        completed_at: str | None = None,
         usage: dict[str, Any] | None = None,
-        *,
-        error: bool = False,
-        buttons: Keyboard = (),
-        reply_command: str = "",
-        files: tuple[Media, ...] = (),
+        **more: Any,
     ) -> Result:
-        own = _hmac(key, f"{task_id}:{output}:{completed_at}")
-        made = cls(output, completed_at, own, usage, error, buttons, reply_command, files)
+        """`completed_at`: now, if it is not given. `more`: other fields of a result."""
+        moment = completed_at or datetime.now(UTC).isoformat()
+        made = cls(output, moment, _hmac(key, f"{task_id}:{output}:{moment}"), usage, **more)
         return replace(made, more_signature=made._sign_more(key, task_id)) if made._more() else made
 
     @classmethod
@@ -224,10 +222,8 @@ class Result:
 
     def to_json(self) -> bytes:
         record: dict[str, Any] = {"output": self.output, "completed_at": self.completed_at, "hmac": self.signature}
-        usage: dict[str, Any] = {"usage": self.usage} if self.usage else {}
-        more = self._more()
-        signed = {"more_hmac": self.more_signature} if more else {}
-        return dumps(record | usage | ({"error": True} if self.error else {}) | more | signed)
+        more = {"usage": self.usage, "error": self.error, **self._more(), "more_hmac": self.more_signature}
+        return dumps(record | {name: value for name, value in more.items() if value})
 
     def _more(self) -> dict[str, Any]:
         """What comes with the answer, as it is written."""

@@ -105,8 +105,8 @@ class Builder(Protocol):
     """The night's side of one index of one release. `place` is its path, which does not exist yet: a file or a directory."""
 
     def refuse_unless_usable(self) -> None:
-        """SettingsError if a library or a setting is missing, IndexServerUnavailable if a server does not answer. Cheap: asked before all else."""
-        ...
+        """SettingsError if a setting is missing, IndexServerUnavailable if a server does not answer. Cheap: asked before all else."""
+        return  # files need neither
 
     def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:
         """Write the index and close it; `check` verifies it. StorageError if it cannot be written. A crash discards all of it.
@@ -130,12 +130,6 @@ def how_to_install(index: str) -> str | None:
     return how_to_add(part) if part and missing_package(part) else None
 
 
-def refuse_without_library(index: str) -> None:
-    """SettingsError unless it is there."""
-    if how := how_to_install(index):
-        raise SettingsError(f"NIGHT_INDEXES names {index}, which is not installed. Change it, or {how}.")
-
-
 @dataclass(frozen=True)
 class VectorIndex:
     """What `shared/vectors/<name>/index.py` defines as INDEX: the builder for the release of a run, and the backend of a release."""
@@ -145,7 +139,9 @@ class VectorIndex:
 
 
 def builder_of(name: str, settings: Settings, run: int) -> Builder:
-    """The builder of one of the indexes, for the release of this run."""
+    """The builder of one of the indexes, for the release of this run. SettingsError if its library is missing."""
+    if how := how_to_install(name):
+        raise SettingsError(f"NIGHT_INDEXES names {name}, which is not installed. Change it, or {how}.")
     return _index(name).builder(settings, run)
 
 

@@ -15,7 +15,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import orjson
 
@@ -132,29 +132,27 @@ class ServedBackend(AskingBackend):
     errors: ClassVar[tuple[type[Exception], ...]]
 
     @abstractmethod
-    def _connect(self, served: Served) -> None:
+    def _connect(self, served: Served) -> Any:
         """Find the index; IndexServerUnavailable, or ReleaseRefused if it is gone or holds something else. One of `errors` is mapped."""
 
-    def _open_index(self) -> None:
-        prove_file(
-            self._release, read_manifest(self._release), place_of(self.name)
-        )  # nothing else of the release is read here
+    def _open_index(self) -> Any:
+        # Nothing else of the release is read here.
+        prove_file(self._release, read_manifest(self._release), place_of(self.name))
         served = read_served(self._place)
         try:
-            self._connect(served)
+            return self._connect(served)
         except self.errors as error:
             raise self._unavailable(error) from error
 
-    def _asked(self, query: str, chat_id: str, ask: Callable[[Vectors], T]) -> T | None:
+    def _asked(self, query: str, chat_id: str, ask: Callable[[Any, Vectors], T]) -> T | None:
         """The same; one of `errors` closes the index."""
-        asker = self._asker
 
-        def guarded(vector: Vectors) -> T | None:
+        def guarded(index: Any, vector: Vectors) -> T | None:
             try:
-                return ask(vector)
+                return ask(index, vector)
             except self.errors as error:
                 unavailable = self._unavailable(error)
-                if self._asker is not asker:  # closed meanwhile, and perhaps opened again
+                if self._index is not index:  # closed meanwhile, and perhaps opened again
                     return None
                 self._why = str(unavailable)
                 raise unavailable from error

@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 from weakref import WeakKeyDictionary, ref
 
 from cachetools import LRUCache, cached
@@ -93,7 +93,10 @@ def _why_not(embedder: Embedder, indexed_with: EmbeddingIdentity) -> str | None:
 
 
 class AskingBackend(MemoryBackend, ABC):
-    """A backend of one release that embeds questions. `open` is slow and belongs in the background."""
+    """A backend of one release that embeds questions. `open` is slow and belongs in the background.
+
+    What `_open_index` returns is given to all that asks the index, so that a question ends with the index that it began with.
+    """
 
     name: ClassVar[str]
 
@@ -101,6 +104,7 @@ class AskingBackend(MemoryBackend, ABC):
         super().__init__("the vector index is still being opened")
         self._settings, self._release, self._indexed_with = settings, release, indexed_with
         self._asker: Asker | None = None
+        self._index: Any = None
         self._lock = threading.Lock()
         self._chats: ChatTable | None = None
         self._private: PrivateDir | None = None
@@ -116,39 +120,40 @@ class AskingBackend(MemoryBackend, ABC):
         return self._private.path
 
     @abstractmethod
-    def _open_index(self) -> None:
+    def _open_index(self) -> Any:
         """Open the files after verifying them; any exception is the reason why search is not available."""
 
-    @abstractmethod
-    def _close_index(self) -> None:
-        """Close whatever has been opened so far, perhaps by a failed attempt."""
+    def _close_index(self, index: Any) -> None:
+        """Close it, if it does not close itself with its last user."""
 
     @abstractmethod
-    def _nearest(self, vector: Vectors, chat_id: str, k: int) -> list[Match]:
-        """The chat's k nearest of an open index, best first, each proven to be of this chat; empty for an unknown chat. k is 1 or more."""
+    def _nearest(self, index: Any, vector: Vectors, chat_id: str, k: int) -> list[Match]:
+        """The chat's k nearest, best first, each proven to be of this chat; empty for an unknown chat, or once it is closed. k is 1 or more."""
 
-    def _compared(self, vector: Vectors, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
+    def _compared(self, index: Any, vector: Vectors, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
         """`similarities` of an open index. Here of what only searches: of the nearest MOST_COMPARED, and of no repeated chunk."""
         import numpy as np
 
-        found = {match.chunk_id: match.score for match in self._nearest(vector, chat_id, MOST_COMPARED)}
+        found = {match.chunk_id: match.score for match in self._nearest(index, vector, chat_id, MOST_COMPARED)}
         return np.array([found.get(chunk_id, np.nan) for chunk_id in chunk_ids], dtype=np.float32)
 
     def search(self, query: str, chat_id: str, k: int) -> list[Match]:
         """As in `MemoryBackend`."""
-        return self._asked(query, chat_id, lambda vector: self._nearest(vector, chat_id, k)) or [] if k >= 1 else []
+        if k < 1:
+            return []
+        return self._asked(query, chat_id, lambda index, vector: self._nearest(index, vector, chat_id, k)) or []
 
     def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
         """As in `MemoryBackend`."""
-        found = self._asked(query, chat_id, lambda vector: self._compared(vector, chat_id, chunk_ids))
+        found = self._asked(query, chat_id, lambda index, vector: self._compared(index, vector, chat_id, chunk_ids))
         return super().similarities(query, chat_id, chunk_ids) if found is None else found
 
-    def _asked(self, query: str, chat_id: str, ask: Callable[[Vectors], T]) -> T | None:
+    def _asked(self, query: str, chat_id: str, ask: Callable[[Any, Vectors], T]) -> T | None:
         """What the index answers to the vector of a question, as it is compared with those of a chat; None while it is closed."""
-        asker = self._asker
+        index, asker = self._index, self._asker
         if self._why is not None or asker is None:
             return None
-        return ask(centred(asker.vector(query), self.centre(chat_id)))
+        return ask(index, centred(asker.vector(query), self.centre(chat_id)))
 
     def vector(self, query: str) -> Vectors | None:
         """As in `MemoryBackend`."""
@@ -179,8 +184,7 @@ class AskingBackend(MemoryBackend, ABC):
     def open_with(self, embedder: Embedder) -> None:
         """As `open`, with an embedder that needs no proof, for measurements; it raises what is wrong."""
         with self._lock:
-            self._asker = Asker(embedder)
-            self._open_index()
+            self._asker, self._index = Asker(embedder), self._open_index()
             self._why = None
 
     def _open(self) -> str | None:
@@ -194,7 +198,7 @@ class AskingBackend(MemoryBackend, ABC):
         from shared.release.chats import ChatTable  # sqlite3, late: `hmem status` opens nothing
 
         self._asker = asker
-        self._open_index()
+        self._index = self._open_index()
         self._chats = ChatTable.of(self._release)
         return None
 
@@ -204,13 +208,11 @@ class AskingBackend(MemoryBackend, ABC):
             self._give_back()
 
     def _give_back(self) -> None:
-        self._close_index()
+        if self._index is not None:
+            self._close_index(self._index)
         if self._private is not None:
             self._private.remove()
-            self._private = None
-        if self._chats is not None:
-            self._chats.close()
-            self._chats = None
-        if self._asker is not None:
-            self._asker.close()
-            self._asker = None
+        for one in (self._chats, self._asker):
+            if one is not None:
+                one.close()
+        self._index = self._private = self._chats = self._asker = None

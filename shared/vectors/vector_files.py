@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -175,24 +175,12 @@ def _write_blocks(
         connection.execute("INSERT INTO blocks VALUES (?,?,?,?,?)", (number, block, chat_id, *content))
 
 
-def read_repeats(path: Path) -> dict[str, dict[str, str]]:
-    """Of each chat in one part the chunks that repeat a vector, each with the one whose vector it is. sqlite3.Error or ValueError if the file
-    is damaged."""
+def chats_in(path: Path) -> dict[str, tuple[int, dict[str, str]]]:
+    """Of each chat in one part how many vectors it has there, and the chunks that repeat a vector, each with the one whose vector it is.
+    sqlite3.Error or ValueError if the file is damaged."""
     with closing(open_closed(path)) as connection:
-        found = (
-            (chat, orjson.loads(again)) for chat, again in connection.execute("SELECT chat_id, repeated FROM chats")
-        )
-        return {chat_id: again for chat_id, again in found if again}
-
-
-def count_vectors(path: Path, chats: Iterable[str]) -> dict[str, int]:
-    """The vectors that one part has of these chats; errors as of `read_repeats`."""
-    sql, counted = "SELECT vectors FROM chats WHERE chat_id = ?", dict[str, int]()
-    with closing(open_closed(path)) as connection:
-        for chat_id in chats:
-            if row := connection.execute(sql, (chat_id,)).fetchone():
-                counted[chat_id] = row[0]
-    return counted
+        rows = connection.execute("SELECT chat_id, vectors, repeated FROM chats")
+        return {chat_id: (vectors, orjson.loads(repeated)) for chat_id, vectors, repeated in rows}
 
 
 @dataclass(frozen=True)
@@ -221,15 +209,6 @@ class VectorFile:
                 if layout != LAYOUT:
                     raise _refused(path, f"has layout {layout}, this program knows {LAYOUT}")
             opened.pop_all()
-
-    def chats(self) -> dict[str, int]:
-        """Chat id -> number of its vectors, as the files themselves count them."""
-        counted: dict[str, int] = {}
-        with self.kept.reading:
-            for connection in self._parts.values():
-                for chat_id, count in connection.execute("SELECT chat_id, vectors FROM chats"):
-                    counted[chat_id] = counted.get(chat_id, 0) + count
-        return counted
 
     def chat(self, chat_id: str) -> ChatVectors | None:
         """A chat's vectors, from memory if it was asked lately; None for an unknown chat, and once closed."""

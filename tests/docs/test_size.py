@@ -38,16 +38,16 @@ BUDGETS = {
     "scripts": 2450,
     "shared": 155,
     "shared/config": 905,
-    "shared/delivery": 720,
+    "shared/delivery": 705,
     "shared/embedding": 995,
-    "shared/ranking": 755,
-    "shared/release": 695,
-    "shared/search": 1495,
+    "shared/ranking": 745,
+    "shared/release": 685,
+    "shared/search": 1490,
     "shared/system": 1275,
-    "shared/text": 810,
-    "shared/turns": 1190,
-    "shared/vectors": 1715,
-    "shared/wire": 680,
+    "shared/text": 785,
+    "shared/turns": 1100,
+    "shared/vectors": 1615,
+    "shared/wire": 675,
     "tests": 44455,
 }
 LEEWAY = 0.05
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 47_280
+    assert product <= 47_020
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

@@ -13,8 +13,9 @@ from nightly.night.folder import unfinished_run
 from nightly.pipeline import step_names
 from shared.config.kinds import place_of
 from shared.release.manifest import verify
+from shared.release.parts import part_files
 from shared.system.files import make_dir
-from shared.vectors.vector_files import VectorFile
+from shared.vectors.vector_files import VectorFile, chats_in
 from tests.chaos.checks.points import POINTS
 from tests.chaos.harness.forked import night
 from tests.nightly.archive.media.kept_media import PHOTO, send, waiting
@@ -36,7 +37,7 @@ def contents(world: World) -> dict[str, Any]:
     if manifest.indexes:
         assert manifest.embedding
         with closing(VectorFile(release / VECTORS, manifest.embedding.dimensions)) as file:
-            for chat in file.chats():
+            for chat in {chat for part in part_files(release / VECTORS) for chat in chats_in(part)}:
                 held = file.chat(chat)
                 assert held is not None
                 vectors |= {one: held.vectors[row].tolist() for one, row in held.rows.items()}

@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
-from datetime import UTC, datetime
 from typing import Any, cast
 
 import structlog
@@ -125,8 +124,7 @@ class Queue(InRedis):
             if which(task):
                 with speaking(task.language):
                     text = tr(CANCELLED)
-                now = datetime.now(UTC).isoformat()
-                result = Result.sign(self._secret, task.task_id, text, now, error=True).to_json()
+                result = Result.sign(self._secret, task.task_id, text, error=True).to_json()
                 names = [keys.TASKS, keys.result(task.task_id)]
                 taken += int(await self._run("cancel", names, [raw, result, keys.RESULT_TTL_SECONDS]))
         return taken

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shared.embedding.local.embedder import (
-    OneByOne,  # it turns the telemetry of onnxruntime off, before fastembed imports that
-)
+# It turns the telemetry of onnxruntime off, before fastembed imports that.
+from shared.embedding.local.embedder import OneByOne
 
 # isort: split
 from fastembed import TextEmbedding

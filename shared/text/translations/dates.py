@@ -1,4 +1,4 @@
-"""Dates in words, in the language that is spoken now. The order of day, month and year and the form of the month are part of each text."""
+"""Dates in words, in the language that is spoken now. A translation has the order of day, month and year, and the form of the months in a date."""
 
 from __future__ import annotations
 
@@ -8,34 +8,15 @@ from zoneinfo import ZoneInfo
 from shared.text.dates.calendar_days import end_of_day
 from shared.text.translations import later, tr
 
-_DATES = (
-    later("{day} January {year}"),
-    later("{day} February {year}"),
-    later("{day} March {year}"),
-    later("{day} April {year}"),
-    later("{day} May {year}"),
-    later("{day} June {year}"),
-    later("{day} July {year}"),
-    later("{day} August {year}"),
-    later("{day} September {year}"),
-    later("{day} October {year}"),
-    later("{day} November {year}"),
-    later("{day} December {year}"),
-)
-_WEEKDAYS = (
-    later("Monday"),
-    later("Tuesday"),
-    later("Wednesday"),
-    later("Thursday"),
-    later("Friday"),
-    later("Saturday"),
-    later("Sunday"),
-)
+# translators: as in "5 January 2026"
+_MONTHS = later("January, February, March, April, May, June, July, August, September, October, November, December")
+_WEEKDAYS = later("Monday, Tuesday, Wednesday, Thursday, Friday, Saturday, Sunday")
 
 
 def long_date(day: date) -> str:
     """`20 November 2026`."""
-    return tr(_DATES[day.month - 1]).format(day=day.day, year=day.year)
+    month = tr(_MONTHS).split(", ")[day.month - 1]
+    return tr("{day} {month} {year}").format(day=day.day, month=month, year=day.year)
 
 
 def long_date_with_weekday(day: date) -> str:
@@ -45,7 +26,7 @@ def long_date_with_weekday(day: date) -> str:
 
 def weekday_name(number: int) -> str:
     """Monday is 0."""
-    return tr(_WEEKDAYS[number])
+    return tr(_WEEKDAYS).split(", ")[number]
 
 
 def date_at(timestamp: float, zone: ZoneInfo) -> str:

@@ -17,15 +17,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shared.config.settings import Settings
-from shared.embedding.models import EmbeddingIdentity
 from shared.errors import ReleaseRefused, StorageError
 from shared.ranking.question import Match
 from shared.release.integrity import check_database, damage_named, open_closed, private_copy, refuse_leftovers
 from shared.release.manifest import verify
 from shared.release.parts import Earlier
 from shared.system.files import make_dir
-from shared.vectors.base import Checked, Corpus, VectorIndex, refuse_without_library
+from shared.vectors.base import Builder, Checked, Corpus, VectorIndex
 from shared.vectors.searching import AskingBackend
 
 if TYPE_CHECKING:
@@ -77,11 +75,8 @@ def _opened(path: Path, doing: str) -> Iterator[Any]:
             client.close()
 
 
-class ChromaBuilder:
+class ChromaBuilder(Builder):
     """Builds `chroma/`."""
-
-    def refuse_unless_usable(self) -> None:
-        refuse_without_library("chroma")
 
     def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:  # noqa: ARG002 - it is not in parts
         """As in `Builder`."""
@@ -194,37 +189,34 @@ class ChromaBackend(AskingBackend):
     """Searches the index of one release. The import alone takes 1.5 s."""
 
     name = "chroma"
+    _collections: dict[str, Any]  # that were asked
 
-    def __init__(self, settings: Settings, release: Path, indexed_with: EmbeddingIdentity | None) -> None:
-        super().__init__(settings, release, indexed_with)
-        self._client: Any = None
-        self._collections: dict[str, Any] = {}
-
-    def _open_index(self) -> None:
+    def _open_index(self) -> Any:
         verify(self._release)
         copied = self._private_dir()
         private_copy(self._place, copied)
-        self._client = _client(copied)
+        self._collections = {}
+        return _client(copied)
 
-    def _nearest(self, vector: Vectors, chat_id: str, k: int) -> list[Match]:
+    def _nearest(self, index: Any, vector: Vectors, chat_id: str, k: int) -> list[Match]:
         with self._lock:
-            collection = self._collection(chat_id)
+            collection = self._collection(index, chat_id)
             if collection is None:
                 return []
             answer = collection.query(query_embeddings=[vector], n_results=k, include=["distances"])
         ids, distances = answer["ids"][0], answer["distances"][0]
         return [Match(chunk_id, 1.0 - float(distance)) for chunk_id, distance in zip(ids, distances, strict=True)]
 
-    def _collection(self, chat_id: str) -> Any:
+    def _collection(self, index: Any, chat_id: str) -> Any:
         """The chat's collection, or None; its own record of the chat id is compared, whatever its name says."""
         from chromadb.errors import NotFoundError
 
-        if self._client is None:
+        if index is not self._index:  # closed meanwhile
             return None
         name = collection_name(chat_id)
         if name not in self._collections:
             try:
-                collection = self._client.get_collection(name, embedding_function=None)
+                collection = index.get_collection(name, embedding_function=None)
             except NotFoundError:
                 return None
             if (collection.metadata or {}).get("chat_id") != chat_id:
@@ -232,11 +224,9 @@ class ChromaBackend(AskingBackend):
             self._collections[name] = collection
         return self._collections[name]
 
-    def _close_index(self) -> None:
+    def _close_index(self, index: Any) -> None:
         self._collections.clear()
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        index.close()
 
 
 INDEX = VectorIndex(lambda _, __: ChromaBuilder(), ChromaBackend)

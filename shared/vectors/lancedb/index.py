@@ -24,14 +24,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 
-from shared.config.settings import Settings
-from shared.embedding.models import EmbeddingIdentity
 from shared.errors import HmemError, ReleaseRefused, StorageError
 from shared.ranking.question import Match
 from shared.release.manifest import verify
 from shared.release.parts import Earlier
 from shared.system.files import link_or_copy, make_dir
-from shared.vectors.base import Checked, Corpus, VectorIndex, refuse_without_library
+from shared.vectors.base import Builder, Checked, Corpus, VectorIndex
 from shared.vectors.searching import AskingBackend
 from shared.vectors.vector_files import CACHE_BYTES, STORED, ChatVectors, KeptChats
 
@@ -148,11 +146,8 @@ class LanceIndex:
         return ChatVectors(ids, vectors, rows)
 
 
-class LanceBuilder:
+class LanceBuilder(Builder):
     """Builds `lancedb/`."""
-
-    def refuse_unless_usable(self) -> None:
-        refuse_without_library("lancedb")
 
     def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:  # noqa: ARG002 - it is not in parts
         """As in `Builder`."""
@@ -168,8 +163,7 @@ class LanceBuilder:
             index = LanceIndex(place, corpus.dimensions, cache_bytes=0)
             counted = {chat_id: count for chat_id, count in index.chats.items() if count}
             wanted = {chat_id: len(ids) for chat_id, (ids, _) in corpus.chats.items() if len(ids)}
-            if counted != wanted:
-                wrong = sum(counted.get(chat) != wanted.get(chat) for chat in {*counted, *wanted})
+            if wrong := sum(counted.get(chat) != wanted.get(chat) for chat in {*counted, *wanted}):
                 raise refused(place, f"has {wrong} chats that are not as they were given to it")
             if index.repeats() != {chat_id: dict(again) for chat_id, again in corpus.repeats.items() if again}:
                 raise refused(place, "repeats other chunks than were given to it")
@@ -295,28 +289,19 @@ class LanceBackend(AskingBackend):
 
     name = "lancedb"
 
-    def __init__(self, settings: Settings, release: Path, indexed_with: EmbeddingIdentity | None) -> None:
-        super().__init__(settings, release, indexed_with)
-        self._index: LanceIndex | None = None
-
-    def _nearest(self, vector: Vectors, chat_id: str, k: int) -> list[Match]:
-        index = self._index
-        return index.nearest(vector, chat_id, k) if index else []
-
-    def _compared(self, vector: Vectors, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
-        """Of all chunks, repeated ones too, compared in memory."""
-        index = self._index
-        chat = index.chat(chat_id) if index else None
-        return chat.compare(vector, chunk_ids) if chat else np.full(len(chunk_ids), np.nan, dtype=np.float32)
-
-    def _open_index(self) -> None:
+    def _open_index(self) -> LanceIndex:
         verify(self._release)
         links = self._private_dir()
         _link_tree(self._place, links)
-        self._index = LanceIndex(links, self._indexed_with.dimensions if self._indexed_with else 0)
+        return LanceIndex(links, self._indexed_with.dimensions if self._indexed_with else 0)
 
-    def _close_index(self) -> None:
-        self._index = None
+    def _nearest(self, index: LanceIndex, vector: Vectors, chat_id: str, k: int) -> list[Match]:
+        return index.nearest(vector, chat_id, k)
+
+    def _compared(self, index: LanceIndex, vector: Vectors, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
+        """Of all chunks, repeated ones too, compared in memory."""
+        chat = index.chat(chat_id)
+        return chat.compare(vector, chunk_ids) if chat else np.full(len(chunk_ids), np.nan, dtype=np.float32)
 
 
 INDEX = VectorIndex(lambda _, __: LanceBuilder(), LanceBackend)

@@ -16,18 +16,17 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shared.config.settings import Settings
-from shared.embedding.models import EmbeddingIdentity
 from shared.errors import IndexServerUnavailable, ReleaseRefused, SettingsError
 from shared.ranking.question import Match
+from shared.text.format import in_batches
 from shared.vectors import on_server
-from shared.vectors.base import Corpus, VectorIndex, refuse_without_library
+from shared.vectors.base import Corpus, VectorIndex
 from shared.vectors.on_server import Served, ServedBackend, ServedBuilder
 from shared.vectors.qdrant.server import NoAnswer, answered, client_of, patiently
 from shared.vectors.qdrant.settings import QdrantSettings
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 CONFLICT = 409
 #: Links of a vector in the graph of its chat; the graph over all chats is not made.
 CHAT_LINKS = 16
-#: Of a request that writes points; Qdrant takes 32 MB. A number of a vector is about 20 characters, 22 with what stands between them.
+#: Of a request that writes points, without its last one; Qdrant takes 32 MB. A number of a vector is about 20 characters, 22 with what parts them.
 REQUEST_BYTES, NUMBER_BYTES, POINT_BYTES = 8_000_000, 22, 300
 #: Every k-th vector must find itself after building.
 SELF_CHECK_EVERY = 50
@@ -61,18 +60,14 @@ NAMESPACE = uuid.UUID("0b7c2f0e-5d0a-4c53-9f3b-6a1d8e0f4c21")
 @contextmanager
 def _night(settings: Settings, seconds: float) -> Iterator[Any]:
     """A client; what is not answered is an IndexServerUnavailable."""
-    client = None
     try:
-        client = client_of(settings, seconds)
-        yield client
+        with closing(client_of(settings, seconds)) as client:
+            yield client
     except NoAnswer as error:
         raise IndexServerUnavailable(
             f"Qdrant is not available ({error}). Check that it runs and that QDRANT_URL and QDRANT_API_KEY are right, "
             "then run the night again."
         ) from error
-    finally:
-        if client is not None:
-            client.close()
 
 
 def point_id(chat_id: str, chunk_id: str) -> str:
@@ -131,7 +126,7 @@ class QdrantBuilder(ServedBuilder):
     """
 
     def refuse_unless_usable(self) -> None:
-        refuse_without_library("qdrant")
+
         if self._settings.of(QdrantSettings).qdrant_url is None:
             raise SettingsError(
                 "NIGHT_INDEXES names qdrant, but QDRANT_URL is not set. Set it, or change NIGHT_INDEXES."
@@ -177,17 +172,13 @@ def _rows(corpus: Corpus) -> Iterator[Row]:
 
 def _batches(corpus: Corpus) -> Iterator[models.Batch]:
     """All points, in requests of a bounded size."""
-    rows: list[Row] = []
-    size = 0
-    for row in _rows(corpus):
-        own = NUMBER_BYTES * len(row[2]) + 6 * (len(row[0]) + len(row[1])) + POINT_BYTES  # 6: an escaped character
-        if rows and size + own > REQUEST_BYTES:
-            yield _batch(rows)
-            rows, size = [], 0
-        rows.append(row)
-        size += own
-    if rows:
-        yield _batch(rows)
+    return map(_batch, in_batches(_rows(corpus), REQUEST_BYTES, _bytes_of))
+
+
+def _bytes_of(row: Row) -> int:
+    """The most that a point takes in a request."""
+    chat_id, chunk_id, vector = row
+    return NUMBER_BYTES * len(vector) + 6 * (len(chat_id) + len(chunk_id)) + POINT_BYTES  # 6: an escaped character
 
 
 def _batch(rows: Sequence[Row]) -> models.Batch:
@@ -290,11 +281,7 @@ class QdrantBackend(ServedBackend):
     name = "qdrant"
     errors = (NoAnswer,)
 
-    def __init__(self, settings: Settings, release: Path, indexed_with: EmbeddingIdentity | None) -> None:
-        super().__init__(settings, release, indexed_with)
-        self._found: tuple[Any, Served] | None = None
-
-    def _connect(self, served: Served) -> None:
+    def _connect(self, served: Served) -> tuple[Any, Served]:
         client = client_of(self._settings, on_server.DAY_SECONDS)
         with answered():
             if not client.collection_exists(served.name):
@@ -308,12 +295,10 @@ class QdrantBackend(ServedBackend):
             raise ReleaseRefused(
                 f"The Qdrant collection {served.name} holds {count} vectors, release {self._release.name} has {served.vectors}. Run the night again."
             )
-        self._found = client, served
+        return client, served
 
-    def _nearest(self, vector: Vectors, chat_id: str, k: int) -> list[Match]:
-        if self._found is None:
-            return []
-        client, served = self._found
+    def _nearest(self, index: tuple[Any, Served], vector: Vectors, chat_id: str, k: int) -> list[Match]:
+        client, served = index
         if not served.vectors:
             return []
         with answered():
@@ -326,9 +311,6 @@ class QdrantBackend(ServedBackend):
             )
             found = [(hit.payload or {}, float(hit.score)) for hit in answer.points]
         return [Match(payload["chunk_id"], score) for payload, score in found if payload.get("chat_id") == chat_id]
-
-    def _close_index(self) -> None:
-        self._found = None
 
 
 INDEX = VectorIndex(QdrantBuilder, QdrantBackend)

@@ -52,10 +52,8 @@ def answered() -> Iterator[None]:
     except UnexpectedResponse as error:
         status = error.status_code or 0
         raise NoAnswer(_refusal(status, error.content), status=status, passing=status >= 500) from error
-    except (
-        ApiException,
-        QdrantException,
-    ) as error:  # not reached, not in time, too often, or an answer of another shape
+    except (ApiException, QdrantException) as error:
+        # Not reached, not in time, too often, or an answer of another shape.
         raise NoAnswer(first_line(error) or type(error).__name__, passing=True) from error
     except (AssertionError, ValueError) as error:
         raise NoAnswer("the server at this address is not Qdrant") from error

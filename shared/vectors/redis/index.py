@@ -7,16 +7,14 @@ for the lookup has a deadline. The search is exact.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import redis
 
 from shared.config.settings import Settings
-from shared.embedding.models import EmbeddingIdentity
 from shared.errors import IndexServerUnavailable, ReleaseRefused, SettingsError
 from shared.ranking.question import Match
 from shared.vectors.base import Corpus, VectorIndex
@@ -63,17 +61,14 @@ def refuse_server(client: redis.Redis) -> None:
 
 def unavailable(error: redis.RedisError) -> IndexServerUnavailable:
     """What the night says; the client's errors have no address in them, and so no password."""
-    reason = f"{type(error).__name__}: {first_line(error)}"
-    if isinstance(error, redis.ConnectionError | redis.TimeoutError) and not isinstance(
-        error, redis.AuthenticationError
-    ):
-        return IndexServerUnavailable(
-            f"The Redis that stores vectors (REDIS_VECTORS_URL, REDIS_URL if unset) does not answer ({reason}). "
-            "Check that it runs and that its address is right, then run the night again."
-        )
+    away = isinstance(error, redis.ConnectionError | redis.TimeoutError)
+    if away and not isinstance(error, redis.AuthenticationError):
+        what, check = "does not answer", "it runs and that its address is right"
+    else:
+        what, check = "refuses a command of the night", "it has memory left and that this user has the right"
     return IndexServerUnavailable(
-        f"The Redis that stores vectors (REDIS_VECTORS_URL, REDIS_URL if unset) refuses a command of the night ({reason}). "
-        "Check that it has memory left and that this user has the right, then run the night again."
+        f"The Redis that stores vectors (REDIS_VECTORS_URL, REDIS_URL if unset) {what} ({type(error).__name__}: {first_line(error)}). "
+        f"Check that {check}, then run the night again."
     )
 
 
@@ -87,13 +82,8 @@ class RedisBackend(ServedBackend):
     name = "redis"
     errors = (redis.RedisError, OSError)
 
-    def __init__(self, settings: Settings, release: Path, indexed_with: EmbeddingIdentity | None) -> None:
-        super().__init__(settings, release, indexed_with)
-        self._client: redis.Redis | None = None
-        self._found: tuple[redis.Redis, str] | None = None
-
-    def _connect(self, served: Served) -> None:
-        client = self._client = connected(self._settings, asking_once(DAY_SECONDS))
+    def _connect(self, served: Served) -> tuple[redis.Redis, str]:
+        client = connected(self._settings, asking_once(DAY_SECONDS))
         state = sets.state(client, served.name)
         if state != sets.totals(served):
             refuse_server(client)  # an older one has no vectors at all
@@ -101,22 +91,20 @@ class RedisBackend(ServedBackend):
                 f"release {self._release.name} has its vectors in Redis as {served.name}, which the server "
                 f"{'does not have' if not state else 'has with other totals'}. Run the night again"
             )
-        self._found = client, served.name
+        return client, served.name
 
-    def _nearest(self, vector: Vectors, chat_id: str, k: int) -> list[Match]:
-        found = self._found
-        return sets.scored(*found, chat_id, vector, k) if found is not None else []
+    def _close_index(self, index: tuple[redis.Redis, str]) -> None:
+        index[0].close()
 
-    def _compared(self, vector: Vectors, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
+    def _nearest(self, index: tuple[redis.Redis, str], vector: Vectors, chat_id: str, k: int) -> list[Match]:
+        return sets.scored(*index, chat_id, vector, k)
+
+    def _compared(
+        self, index: tuple[redis.Redis, str], vector: Vectors, chat_id: str, chunk_ids: Sequence[str]
+    ) -> Vectors:
         """Of all chunks that have a vector, in a chat of more than sets.MOST_TOLD of the nearest ones; NaN for a repeated chunk."""
-        found = self._found if chunk_ids else None
-        known = {one.chunk_id: one.score for one in sets.scored(*found, chat_id, vector)} if found else {}
+        known = {one.chunk_id: one.score for one in sets.scored(*index, chat_id, vector)} if chunk_ids else {}
         return np.array([known.get(chunk_id, np.nan) for chunk_id in chunk_ids], dtype=np.float32)
-
-    def _close_index(self) -> None:
-        client, self._client, self._found = self._client, None, None
-        if client is not None:
-            client.close()
 
 
 class RedisBuilder(ServedBuilder):
@@ -153,13 +141,11 @@ class RedisBuilder(ServedBuilder):
     @contextmanager
     def _client(self, policy: Policy | None = None) -> Iterator[redis.Redis]:
         """A client for the night; what it raises as an IndexServerUnavailable."""
-        client = connected(self._settings, policy or NIGHT)
         try:
-            yield client
+            with closing(connected(self._settings, policy or NIGHT)) as client:
+                yield client
         except redis.RedisError as error:
             raise unavailable(error) from error
-        finally:
-            client.close()
 
 
 def _check_chat(client: redis.Redis, chat_id: str, parts: Sequence[sets.Part], corpus: Corpus) -> None:
@@ -173,9 +159,8 @@ def _check_chat(client: redis.Redis, chat_id: str, parts: Sequence[sets.Part], c
             raise ReleaseRefused(f"Redis has {count} of {len(found)} vectors under {key}. Run the night again.")
         size = 4 * vectors.shape[1]
         numbers = np.frombuffer(b"".join(one if len(one) == size else bytes(size) for one in found), "<f4")
-        wrong = ~(
-            np.abs(numbers.reshape(len(found), -1) - vectors[rows]).max(axis=1) <= ROUNDING
-        )  # so is one that is not a number
+        # So is one that is not a number.
+        wrong = ~(np.abs(numbers.reshape(len(found), -1) - vectors[rows]).max(axis=1) <= ROUNDING)
         if wrong.any():
             raise ReleaseRefused(
                 f"Redis has another vector as chunk {ids[rows][int(wrong.argmax())]} than it was given. Remove all of them there "

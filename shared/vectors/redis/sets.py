@@ -20,14 +20,14 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass
-from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import orjson
 import redis
 
 from shared.ranking.question import Match
+from shared.text.format import in_batches
 from shared.vectors.base import Corpus
 from shared.vectors.on_server import Served
 from shared.wire import keys
@@ -35,7 +35,6 @@ from shared.wire import keys
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
 
-T = TypeVar("T")
 
 #: Raise it when the same vectors would be stored in another way.
 LAYOUT = 3
@@ -123,9 +122,9 @@ def put(client: redis.Redis, served: Served, corpus: Corpus) -> None:
     listed = {chat_id: parts_of(ids, vectors) for chat_id, (ids, vectors) in corpus.chats.items()}
     fields = {chat_field(chat_id): orjson.dumps([astuple(one) for one in parts]) for chat_id, parts in listed.items()}
     client.hset(release, mapping={TOTALS: b""})
-    for names in _batches(fields):
+    for names in in_batches(fields, BATCH):
         client.hset(release, mapping={name: fields[name] for name in names})
-    for rows in _batches(_lacking(client, corpus, listed)):
+    for rows in in_batches(_lacking(client, corpus, listed), BATCH):
         _send(client, rows)
     client.hset(release, mapping={TOTALS: totals(served)})
 
@@ -133,7 +132,7 @@ def put(client: redis.Redis, served: Served, corpus: Corpus) -> None:
 def _lacking(client: redis.Redis, corpus: Corpus, listed: Mapping[str, list[Part]]) -> Iterator[tuple[str, str, bytes]]:
     """(key of its part, chunk id, vector) of each row of the parts that are not there as a whole."""
     wanted = ((chat_id, *one) for chat_id, parts in listed.items() for one in placed(chat_id, parts))
-    for batch in _batches(wanted):
+    for batch in in_batches(wanted, BATCH):
         counts = _cards(client, [key for _, key, _ in batch])
         for (chat_id, key, rows), count in zip(batch, counts, strict=True):
             if (more := count - (rows.stop - rows.start)) == 0:
@@ -226,10 +225,9 @@ def remove(client: redis.Redis, gone: Collection[str]) -> None:
     for name in gone:
         client.hset(keys.vector_release(name), mapping={TOTALS: b""})
     parts = {key.decode() for key in client.scan_iter(match=keys.vector_part("*", "*"), count=1000)}
-    others = [
-        name for name in releases(client) if name not in gone
-    ]  # after the parts: a build lists them before it sends them
-    for batch in _batches(parts - _keys_of(client, others)):
+    # After the parts: a build lists them before it sends them.
+    others = [name for name in releases(client) if name not in gone]
+    for batch in in_batches(parts - _keys_of(client, others), BATCH):
         client.unlink(*batch)
     for name in gone:
         client.unlink(keys.vector_release(name))
@@ -244,9 +242,3 @@ def _keys_of(client: redis.Redis, names: Iterable[str]) -> set[str]:
 def _ask(pipe: Any, *command: object) -> None:
     """Queue a command on vector sets. (redis-py's own `vset` cannot parse VEMB … RAW for a client that does not decode.)"""
     pipe.execute_command(*command)
-
-
-def _batches(each: Iterable[T]) -> Iterator[list[T]]:
-    rest = iter(each)
-    while batch := list(islice(rest, BATCH)):
-        yield batch

@@ -9,36 +9,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from shared.config.kinds import place_of
-from shared.config.settings import Settings
-from shared.embedding.models import EmbeddingIdentity
 from shared.errors import ReleaseRefused
 from shared.ranking.question import Match
 from shared.release.integrity import check_database, damage_named
 from shared.release.manifest import prove_folder, read_manifest
 from shared.release.parts import Earlier, begin, new_part, part_files
-from shared.vectors.base import Checked, Corpus, VectorIndex
+from shared.vectors.base import Builder, Checked, Corpus, VectorIndex
 from shared.vectors.searching import AskingBackend
-from shared.vectors.vector_files import STORED, ChatVectors, VectorFile, read_part, read_repeats, write_part
+from shared.vectors.vector_files import STORED, ChatVectors, VectorFile, chats_in, read_part, write_part
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
 
 
-class SqliteBuilder:
+class SqliteBuilder(Builder):
     """Builds `vectors/` for the release of this run."""
 
     def __init__(self, run: int) -> None:
         self._run = run
-
-    def refuse_unless_usable(self) -> None:
-        """SQLite is always there."""
 
     def build(self, place: Path, corpus: Corpus, earlier: Earlier | None = None) -> None:
         """As in `Builder`. The parts of `earlier` are taken over; the corpus, which they do not hold, becomes a part of its own."""
@@ -52,11 +46,10 @@ class SqliteBuilder:
         counted = Counter[str]()
         for path in new:
             check_database(path)
-            with damage_named(path), closing(VectorFile(path, corpus.dimensions)) as file:
-                counted.update(file.chats())
+            with damage_named(path):
+                counted.update({chat: count for chat, (count, _) in chats_in(path).items()})
         wanted = corpus.sizes()
-        if {chat: count for chat, count in counted.items() if count} != wanted:
-            wrong = sum(counted.get(chat, 0) != wanted.get(chat, 0) for chat in {*counted, *wanted})
+        if wrong := sum(counted[chat] != wanted.get(chat, 0) for chat in {*counted, *wanted}):
             raise ReleaseRefused(
                 f"{place} has {wrong} chats that are not as they were given to it. Run the night again."
             )
@@ -68,7 +61,8 @@ class SqliteBuilder:
 
 def _check_part(path: Path, given: Corpus) -> None:
     """There are these chats, each with its rows, each with its id and its vector, byte for byte; each repeated chunk leads to its first."""
-    if read_repeats(path) != {chat_id: dict(again) for chat_id, again in given.repeats.items() if again}:
+    repeats = {chat_id: again for chat_id, (_, again) in chats_in(path).items() if again}
+    if repeats != {chat_id: dict(again) for chat_id, again in given.repeats.items() if again}:
         raise ReleaseRefused("SQLite repeats other chunks of a chat than were given to it. Run the night again.")
     others = {*given.chats, *given.repeats}
     for chat_id, ids, vectors in read_part(path, given.dimensions):
@@ -87,29 +81,23 @@ class SqliteBackend(AskingBackend):
 
     name = "sqlite"
 
-    def __init__(self, settings: Settings, release: Path, indexed_with: EmbeddingIdentity | None) -> None:
-        super().__init__(settings, release, indexed_with)
-        self._file: VectorFile | None = None
-
-    def _nearest(self, vector: Vectors, chat_id: str, k: int) -> list[Match]:
-        return self._chat(chat_id, vector).nearest(vector, k)
-
-    def _compared(self, vector: Vectors, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
-        return self._chat(chat_id, vector).compare(vector, chunk_ids)
-
-    def _chat(self, chat_id: str, vector: Vectors) -> ChatVectors:
-        """Without any row for an unknown chat."""
-        file = self._file
-        return (file.chat(chat_id) if file else None) or ChatVectors([], vector[None][:0], {})
-
-    def _open_index(self) -> None:
+    def _open_index(self) -> VectorFile:
         prove_folder(self._release, read_manifest(self._release), place_of("sqlite"))
-        self._file = VectorFile(self._place, self._indexed_with.dimensions if self._indexed_with else 0)
+        return VectorFile(self._place, self._indexed_with.dimensions if self._indexed_with else 0)
 
-    def _close_index(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+    def _close_index(self, index: VectorFile) -> None:
+        index.close()
+
+    def _nearest(self, index: VectorFile, vector: Vectors, chat_id: str, k: int) -> list[Match]:
+        return _chat(index, chat_id, vector).nearest(vector, k)
+
+    def _compared(self, index: VectorFile, vector: Vectors, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
+        return _chat(index, chat_id, vector).compare(vector, chunk_ids)
+
+
+def _chat(index: VectorFile, chat_id: str, vector: Vectors) -> ChatVectors:
+    """Without any row for an unknown chat."""
+    return index.chat(chat_id) or ChatVectors([], vector[None][:0], {})
 
 
 INDEX = VectorIndex(lambda _, run: SqliteBuilder(run), SqliteBackend)

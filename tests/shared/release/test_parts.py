@@ -17,7 +17,7 @@ from shared.release.manifest import LEXICAL
 from shared.release.parts import FANOUT, absorbed, level, part_files
 from shared.turns.chunk import Chunk
 from shared.turns.records import Turn
-from shared.vectors.vector_files import read_part, read_repeats
+from shared.vectors.vector_files import chats_in, read_part
 from tests.support.night.archives import chunks_in
 from tests.support.night.builds import Nights
 from tests.support.night.index_world import DIMENSIONS
@@ -119,5 +119,5 @@ def _hold_nothing_else(built: Path, chunks: list[Chunk]) -> None:
     assert sum(map(len, turns)) == len(set[str]().union(*turns))
     parts = part_files(built / VECTORS)
     held = [(chat, one) for path in parts for chat, ids, _ in read_part(path, DIMENSIONS) for one in ids]
-    held += [(chat, one) for path in parts for chat, again in read_repeats(path).items() for one in again]
+    held += [(chat, one) for path in parts for chat, (_, again) in chats_in(path).items() for one in again]
     assert sorted(held) == wanted

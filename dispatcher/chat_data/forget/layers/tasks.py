@@ -9,7 +9,6 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -115,9 +114,9 @@ class TasksLayer:
         return found
 
     def _withdrawn(self, one: Running) -> int:
-        task, now = one.task, datetime.now(UTC).isoformat()
+        task = one.task
         with speaking(task.language if task else None):
-            result = Result.sign(self._secret, task.task_id, tr(FORGOTTEN), now, error=True).to_json() if task else b""
+            result = Result.sign(self._secret, task.task_id, tr(FORGOTTEN), error=True).to_json() if task else b""
         name = task.task_id if task else "none"
         worker = [keys.inflight(one.worker), keys.lease(one.worker)]
         names = [keys.TASKS, *worker, keys.BUSY, keys.result(name), keys.done(name)]
