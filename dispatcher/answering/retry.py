@@ -1,4 +1,5 @@
-"""Calls to Redis are repeated until it answers: all of them may be repeated, and stopping would lose the task with this process."""
+"""What is repeated: calls to Redis, until it answers (all of them may be repeated, and stopping would lose the task with this process); and what runs
+in the background, for ever."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ from typing import TypeVar
 
 import redis
 import structlog
+
+from shared.errors import HmemError
 
 log = structlog.get_logger()
 Value = TypeVar("Value")
@@ -30,6 +33,24 @@ async def keep_trying(call: Callable[[], Awaitable[Value]]) -> Value:
             log.error("Redis failed, trying again", error=str(error), seconds=pause)
         await asyncio.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+
+async def look_again(name: str, look: Callable[[], Awaitable[float]], pause: float) -> None:
+    """Runs until cancelled. A look returns the seconds until the next one; after one that failed these are `pause`. A reason that stays the same is
+    logged once."""
+    known = ""
+    while True:
+        seconds, reason = pause, ""
+        try:
+            seconds = await look()
+        except (redis.RedisError, HmemError, OSError) as error:  # TimeoutError is an OSError
+            reason = str(error) or type(error).__name__
+            if reason != known:
+                log.warning("what runs in the background must wait", what=name, reason=reason)
+        except Exception:  # a defect of ours: the next look must come
+            log.exception("what runs in the background failed", what=name)
+        known = reason
+        await asyncio.sleep(seconds)
 
 
 def _may_pass(error: BaseException) -> bool:

@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import orjson
-
 from nightly.archive.catalog import Catalog, open_catalog
 from nightly.archive.incoming import RECORDS, last_events
 from nightly.archive.segments import segment_name, stored_records, turn_of
@@ -27,7 +25,7 @@ from shared.config.night_settings import Writer
 from shared.system.faults import crash_point
 from shared.text.format import date_text, fitting, line_size, one_line, shorten
 from shared.turns.events import Event, EventKind
-from shared.turns.note_changes import Changes, refused_shape
+from shared.turns.note_changes import Changes, Dream, refused_shape
 from shared.turns.records import RecordRefused, Tombstone, Turn
 from shared.turns.speakers import label
 from shared.wire import keys
@@ -64,7 +62,7 @@ def run(night: Night, _: Path) -> dict[str, Any]:
 
 def _written(
     night: Night, texts: ModelTexts, chats: list[str], said: dict[str, list[Turn]], notes: dict[str, list[Event]]
-) -> Iterator[tuple[str, dict[str, str]]]:
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Chat → the model's answer, of those for which it gave one."""
     for chat in night.report.track(chats, len(chats), "dream"):
         turns = [turn.turn_id for turn in said[chat]]
@@ -85,23 +83,22 @@ def _send(
     writer: Writer,
     said: dict[str, list[Turn]],
     notes: dict[str, list[Event]],
-    records: Iterator[tuple[str, dict[str, str]]],
+    records: Iterator[tuple[str, dict[str, Any]]],
 ) -> int:
     """Leave one record a chat for the day's host; how many. A night that is repeated leaves the same ones, and each is carried out once."""
     count = 0
     for chat, more in records:
-        record = {
-            "run": night.run,
-            "chat_id": chat,
-            "model": writer.model,
-            "writer": str(writer),
-            "at": time.time(),
-            "propose": night.settings.dream == "propose",
-            "turns": [turn.turn_id for turn in said[chat]],
-            "notes": [one.number for one in notes[chat]],
+        dream = Dream(
+            run=night.run,
+            chat_id=chat,
+            model=writer.model,
+            at=time.time(),
+            propose=night.settings.dream == "propose",
+            turns=[turn.turn_id for turn in said[chat]],
+            notes=[one.number for one in notes[chat]],
             **more,
-        }
-        night.redis.hsetnx(keys.DREAMS, f"{night.run}:{chat}", orjson.dumps(record))
+        )
+        night.redis.hsetnx(keys.DREAMS, f"{night.run}:{chat}", dream.model_dump_json())
         crash_point("dream:sent")
         count += 1
     if count:

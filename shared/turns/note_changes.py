@@ -1,4 +1,4 @@
-"""What a model answers when it is asked to put a chat's notes in order: the changes, as JSON. The night asks for it, the day judges it."""
+"""What a model is asked and answers when it is to put a chat's notes in order: the night leaves it as a Dream, the day judges the changes."""
 
 from __future__ import annotations
 
@@ -27,6 +27,22 @@ class Changes(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
     changes: list[Change] = []
+
+
+class Dream(BaseModel):
+    """What a night leaves for one chat: a `prompt` for Claude, or a model's `answer`. `turns`: ids, by the numbers of the request; `notes`: numbers
+    of the memories in it; `propose`: the owner decides; `tries`: how often Claude gave an error in place of an answer."""
+
+    run: int
+    chat_id: str
+    at: float
+    propose: bool
+    turns: list[str]
+    notes: list[int]
+    model: str = ""
+    prompt: str = ""
+    answer: str = ""
+    tries: int = 0
 
 
 class _Readable(BaseModel):

@@ -33,7 +33,7 @@ def count_of(raw: bytes | None) -> int:
 
 
 def amount_of(raw: bytes | None) -> float:
-    """A sum of money or tokens from its value in Redis; 0 if it is not one."""
+    """A sum of money or tokens, or a time in POSIX seconds, from its value in Redis; 0 if it is not one."""
     try:
         amount = float(raw or 0)
     except ValueError:

@@ -14,12 +14,12 @@ from tests.support.world import REPOSITORY
 #: Room → the most lines of code that it may have. A room that has shrunk by more than LEEWAY gets a smaller budget.
 BUDGETS = {
     "dispatcher": 0,
-    "dispatcher/answering": 1780,
+    "dispatcher/answering": 1795,
     "dispatcher/bots": 2585,
     "dispatcher/chat_data": 2090,
     "dispatcher/claude": 960,
     "dispatcher/cli": 1625,
-    "dispatcher/features": 7860,
+    "dispatcher/features": 7635,
     "dispatcher/health": 1310,
     "dispatcher/installation": 1625,
     "dispatcher/memory": 4130,
@@ -45,13 +45,13 @@ BUDGETS = {
     "shared/search": 1490,
     "shared/system": 1275,
     "shared/text": 785,
-    "shared/turns": 1100,
+    "shared/turns": 1115,
     "shared/vectors": 1615,
     "shared/wire": 675,
     "tests": 44455,
 }
 LEEWAY = 0.05
-SETTINGS, COMMANDS, EXIT_CODES = 76, 40, 26
+SETTINGS, COMMANDS, EXIT_CODES = 75, 40, 26
 
 
 def code_lines(path: Path) -> int:
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 47_020
+    assert product <= 46_825
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

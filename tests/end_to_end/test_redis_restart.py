@@ -13,7 +13,9 @@ from redis.asyncio import Redis as AsyncRedis
 
 from dispatcher.queue.tasks import TaskQueue
 from shared.config.settings import load_settings
+from shared.config.tools import ChatTools
 from shared.hooks import feature_names
+from shared.turns.records import Task
 from tests.servers.redis8 import program
 from tests.support.machine import wait_for
 from tests.support.redis.script_runs import RUNS
@@ -103,12 +105,11 @@ async def heartbeat(url: str) -> None:
 
 async def record_of_a_tool(url: str) -> None:
     from dispatcher.features.approvals.approvals import Approvals
-    from dispatcher.features.approvals.questions import ToolDecision, ToolQuestion
 
     async with AsyncRedis.from_url(url) as client:
         approvals = Approvals(load_settings(result_hmac_key=SECRET), client)
-        question = ToolQuestion("9912", "1", "t1", "Bash", "ls", 5e9)
-        await approvals.record("a1", question, ToolDecision("allowed", "9912", "1", "Ana"), {"command": "ls"})
+        approvals.dispatcher_stopping()
+        await approvals.of(Task("t1", "9912", "list it"), ChatTools(asked=("Bash",)))("Bash", {"command": "ls"})
 
 
 #: Those that are sent by MULTI and EXEC.

@@ -14,6 +14,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -112,32 +113,6 @@ class Approvals:
                 log.error("answering without the tools that are asked for", reason=str(error))
             yield beside
 
-    async def record(
-        self, approval_id: str, question: ToolQuestion, decision: ToolDecision, given: dict[str, Any]
-    ) -> None:
-        """The record, and for the bot how the question ended, in one transaction."""
-        digest, short = kept_input(given)
-        record = {
-            "at": time.time(),
-            "id": approval_id,
-            "chat_id": question.chat_id,
-            "user_id": question.user_id,
-            "task_id": question.task_id,
-            "tool": question.tool,
-            "input_sha256": digest,
-            "input": short,
-            "decision": decision.verdict,
-            "by": decision.user_id,
-            "name": decision.name,
-        }
-        ended = question.decided(decision).to_json(self.secret, approval_id)
-        async with self.redis.pipeline(transaction=True) as pipe:
-            pipe.rpush(keys.RECORDS, dumps(record))
-            pipe.ltrim(keys.RECORDS, -keys.RECORDS_LENGTH, -1)
-            pipe.hset(keys.OPEN, approval_id, cast(Any, ended))
-            pipe.expire(keys.OPEN, keys.OPEN_TTL_SECONDS)
-            await pipe.execute()
-
 
 class _Asking:
     """One question, from its asking to its record."""
@@ -151,10 +126,8 @@ class _Asking:
 
     async def verdict(self) -> Verdict:
         try:
-            async with asyncio.timeout(REDIS_SECONDS), self._redis.pipeline(transaction=True) as pipe:
-                pipe.hset(keys.OPEN, self._id, cast(Any, self._question.to_json(self._secret, self._id)))
-                pipe.expire(keys.OPEN, keys.OPEN_TTL_SECONDS)
-                await pipe.execute()
+            async with asyncio.timeout(REDIS_SECONDS):
+                await self._put(self._question)
             return await self._end(await self._wait())
         except asyncio.CancelledError:  # the answer is cancelled, or its process has ended
             with contextlib.suppress(RedisError, OSError):
@@ -192,8 +165,25 @@ class _Asking:
                 self._key, raw, nx=True, ex=keys.DECISION_TTL_SECONDS
             ):
                 decision = await self._decision() or decision
-            await self._approvals.record(self._id, self._question, decision, self._given)
+            ended = replace(self._question, verdict=decision.verdict, who=decision.name)
+            await self._put(ended, self._record(decision))
         return decision.verdict
+
+    async def _put(self, question: ToolQuestion, *records: bytes) -> None:
+        """What the bot reads, and with its end the record, in one transaction."""
+        async with self._redis.pipeline(transaction=True) as pipe:
+            for record in records:
+                pipe.rpush(keys.RECORDS, record)
+                pipe.ltrim(keys.RECORDS, -keys.RECORDS_LENGTH, -1)
+            pipe.hset(keys.OPEN, self._id, cast(Any, question.to_json(self._secret, self._id)))
+            pipe.expire(keys.OPEN, keys.OPEN_TTL_SECONDS)
+            await pipe.execute()
+
+    def _record(self, decision: ToolDecision) -> bytes:
+        digest, short = kept_input(self._given)
+        asked = {name: getattr(self._question, name) for name in ("chat_id", "user_id", "task_id", "tool")}
+        decided = {"decision": decision.verdict, "by": decision.user_id, "name": decision.name}
+        return dumps({"at": time.time(), "id": self._id} | asked | {"input_sha256": digest, "input": short} | decided)
 
     async def _decision(self) -> ToolDecision | None:
         raw = cast(bytes | None, await self._redis.get(self._key))

@@ -12,7 +12,7 @@ from dispatcher.cli.arguments import Json, connect, given_chat
 from dispatcher.features.approvals import keys
 from shared.system.command import application, print_json, start
 from shared.text.format import time_text
-from shared.turns.records import RecordRefused, loads_object
+from shared.wire.json import record_of
 from shared.wire.values import shown
 
 _TEXTS = ("id", "chat_id", "user_id", "task_id", "tool", "input_sha256", "input", "decision", "by", "name")
@@ -48,10 +48,7 @@ def _records(client: Redis) -> list[dict[str, Any]]:
     redis: Any = client
     found = []
     for raw in redis.lrange(keys.RECORDS, 0, -1):
-        try:
-            record = loads_object(raw)
-        except RecordRefused:
-            continue
+        record = record_of(raw)
         if isinstance(record.get("at"), float) and all(isinstance(record.get(name), str) for name in _TEXTS):
             found.append({"at": record["at"], **{name: record[name] for name in _TEXTS}})
     return found

@@ -11,7 +11,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 import structlog
@@ -67,9 +67,6 @@ class ToolQuestion(SignedRecord):
     ends: float
     verdict: str = ""
     who: str = ""
-
-    def decided(self, decision: ToolDecision) -> ToolQuestion:
-        return replace(self, verdict=decision.verdict, who=decision.name)
 
 
 def shown_input(given: dict[str, Any]) -> str | None:

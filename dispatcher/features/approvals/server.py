@@ -21,7 +21,7 @@ import structlog
 
 from dispatcher.claude.relay.relayed import config_of, listen
 from shared.system.files import write_atomic
-from shared.wire.json import RecordRefused, dumps, loads_object
+from shared.wire.json import dumps, record_of
 
 log = structlog.get_logger()
 
@@ -101,11 +101,8 @@ class _ApprovalServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
-            try:
-                request = loads_object(line)
-            except RecordRefused:
-                continue
-            if "id" not in request:  # a notification
+            request = record_of(line)
+            if "id" not in request:  # a notification, or nothing that we can read
                 continue
             task = asyncio.create_task(self._respond(request, writer))  # there may be several questions at once
             self._deciding.add(task)

@@ -19,6 +19,7 @@ import structlog
 from aiogram.exceptions import TelegramAPIError, TelegramRetryAfter
 from aiogram.types import CallbackQuery
 
+from dispatcher.answering.retry import look_again
 from dispatcher.bots.telegram.client import PASSING
 from dispatcher.bots.telegram.core import BotCore
 from dispatcher.bots.telegram.messages import shown_name
@@ -93,18 +94,14 @@ class ApprovalMessages:
     @hook
     async def bot_background(self) -> None:
         try:
-            while True:
-                await asyncio.sleep(await self._look())
+            await look_again("questions about tools", self._look, REDIS_DOWN_SECONDS)
         finally:
             for task in self._doing.values():
                 task.cancel()
             await asyncio.gather(*self._doing.values(), return_exceptions=True)
 
     async def _look(self) -> float:
-        try:
-            found = await self._questions.questions()
-        except (redis.RedisError, OSError):  # the loop for answers reports it
-            return REDIS_DOWN_SECONDS
+        found = await self._questions.questions()
         self._later = {name: at for name, at in self._later.items() if name in found}
         for name, question in found.items():
             if not _chat(question):  # another bot's, such as the terminal's
@@ -115,45 +112,42 @@ class ApprovalMessages:
         return LOOK_SECONDS
 
     async def _do(self, name: str, question: ToolQuestion) -> None:
+        pause = 0.0
         try:
-            await self._step(name, question)
+            record = (await self._core.state.deliveries.waiting()).get(question.task_id)
+            with speaking(record.language if record else None):
+                await self._show(name, question, _chat(question), record)
         except TelegramRetryAfter as flood:
-            self._later[name] = time.monotonic() + flood.retry_after
-        except PASSING:
-            self._later[name] = time.monotonic() + REDIS_DOWN_SECONDS
+            pause = flood.retry_after
+        except (*PASSING, redis.RedisError, OSError):
+            pause = REDIS_DOWN_SECONDS
         except TelegramAPIError as error:  # the chat is gone, or does not take it
             log.warning("a question about a tool cannot be shown", approval=name, error=str(error))
             if question.verdict or time.time() > question.ends:
-                await self._drop(name)
-            self._later[name] = time.monotonic() + GRACE_SECONDS
-        except (redis.RedisError, OSError):
-            self._later[name] = time.monotonic() + REDIS_DOWN_SECONDS
+                await self._questions.drop(name)
+            pause = GRACE_SECONDS
         except Exception:  # a bug of ours: it is denied when its time is up
             log.exception("a question about a tool failed", approval=name)
-            self._later[name] = time.monotonic() + GRACE_SECONDS
-
-    async def _step(self, name: str, question: ToolQuestion) -> None:
-        chat = _chat(question)
-        record = (await self._core.state.deliveries.waiting()).get(question.task_id)
-        with speaking(record.language if record else None):
-            await self._show(name, question, chat, record)
+            pause = GRACE_SECONDS
+        self._later[name] = time.monotonic() + pause
 
     async def _show(self, name: str, question: ToolQuestion, chat: int, record: Waiting | None) -> None:
         if not await self._core.allows(chat):
             log.error("a question about a tool is removed: its chat is not allowed", chat=question.chat_id)
-            await self._drop(name)
+            await self._questions.drop(name)
             return
         shown = await self._marks.noted(_mark(name))
         over = time.time() - question.ends
         if not shown:
             if question.verdict or over > 0:
-                await self._drop(name)
+                await self._questions.drop(name)
             else:
                 await self._ask(name, question, chat, record)
         elif question.verdict or over > GRACE_SECONDS:
             if (message := int(shown)) and over < GIVE_UP_SECONDS:  # else it has no known id
-                await self._edit(question, chat, message)
-            await self._drop(name)
+                end = tr(ENDED.get(question.verdict, ENDED["nobody"])).format(who=question.who or "?")
+                await self._telegram.edit(chat, message, _text(question, end))
+            await self._questions.drop(name)
 
     async def _ask(self, name: str, question: ToolQuestion, chat: int, record: Waiting | None) -> None:
         left = question.ends - time.time()
@@ -165,14 +159,6 @@ class ApprovalMessages:
         ]
         message = await self._telegram.send(chat, part, thread=thread, reply_to=reply_to, buttons=[row])
         await self._marks.note(_mark(name), str(message).encode())
-
-    async def _edit(self, question: ToolQuestion, chat: int, message: int) -> None:
-        end = tr(ENDED.get(question.verdict, ENDED["nobody"])).format(who=question.who or "?")
-        await self._telegram.edit(chat, message, _text(question, end))
-
-    async def _drop(self, name: str) -> None:
-        await self._questions.drop(name)
-        self._later.pop(name, None)
 
 
 def _chat(question: ToolQuestion) -> int:

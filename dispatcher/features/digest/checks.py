@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,6 +18,7 @@ from dispatcher.queue.admission import chats_let_in
 from dispatcher.queue.state import SAME_TROUBLE_SECONDS, read_holds
 from shared.system import formats
 from shared.text.format import time_text
+from shared.wire.values import amount_of
 
 #: Seconds after REPORT_AT by which a good night must have come.
 LATE_SECONDS = 3_600.0
@@ -59,8 +59,8 @@ def running_since(state: Path) -> float:
 def check_answers(setup: Setup) -> Finding:
     """Claude has not given errors only."""
     client: Any = setup.redis
-    first, last, unpaid = (client.hget(keys.CLAUDE_ERRORS, name) for name in ("first", "last", "unpaid"))
-    times, zone = errors_since([first, last]), setup.settings.timezone
+    first, last, unpaid = (amount_of(client.hget(keys.CLAUDE_ERRORS, name)) for name in ("first", "last", "unpaid"))
+    zone = setup.settings.timezone
     if hold := read_holds(setup.redis, setup.now() - SAME_TROUBLE_SECONDS).get(""):
         since, reason = time_text(hold.since, zone), hold.reason(zone)
         waits = warning(
@@ -68,34 +68,18 @@ def check_answers(setup: Setup) -> Finding:
             "Check hmem doctor (claude, login) as the dispatcher's user.",
         )
         return replace(waits, cause=hold.why)
-    if (refused_at := _time(unpaid)) is not None and abs(setup.now() - refused_at) < UNPAID_SECONDS:
+    if abs(setup.now() - unpaid) < UNPAID_SECONDS:
         unpaid_for = warning(
-            f"Claude's provider refused a question at {time_text(refused_at, zone)}, because this account does not pay for it.",
+            f"Claude's provider refused a question at {time_text(unpaid, zone)}, because this account does not pay for it.",
             "See what the account's page says of extra usage and credit. Each such question is asked once more without memory, which may help.",
         )
         return replace(unpaid_for, cause="unpaid")
-    if times is None:
+    if not first or last - first < ERROR_SECONDS:
         return ok("Claude answers, as far as messages have shown.")
-    first, last = (time_text(one, zone) for one in times)
     return warning(
-        f"Claude has given errors only since {first} (the last one at {last}).",
+        f"Claude has given errors only since {time_text(first, zone)} (the last one at {time_text(last, zone)}).",
         "Check hmem doctor (claude, login) as the dispatcher's user and the dispatcher's log.",
     )
-
-
-def errors_since(values: Sequence[bytes | None]) -> tuple[float, float] | None:
-    """(first, last) error in POSIX seconds, from the fields of that name, if there have been errors only for ERROR_SECONDS; else None."""
-    first, last = map(_time, values)
-    return None if first is None or last is None or last - first < ERROR_SECONDS else (first, last)
-
-
-def _time(value: bytes | None) -> float | None:
-    """POSIX seconds; None for what is no time."""
-    try:
-        found = float(value or b"")
-    except ValueError:
-        return None
-    return found if math.isfinite(found) else None
 
 
 def check_report_chat(setup: Setup) -> Finding:

@@ -25,6 +25,7 @@ from shared.text.translations import later, speaking, tr
 from shared.text.translations.dates import day_shown, long_date_with_weekday
 
 if TYPE_CHECKING:
+    from dispatcher.health.findings import Setup
     from dispatcher.memory.day.memory import DayMemory
     from dispatcher.memory.store.memories import Memory
     from dispatcher.releases.served import ReadRelease
@@ -39,8 +40,6 @@ YESTERDAY_LINES, GOALS, MEMORIES, LINE_CHARACTERS = 5, 10, 10, 300
 MOST_TURNS = 2_000
 #: Days that a digest looks back at most, if there was none for long.
 MOST_DAYS = 7
-#: Seconds for which no other dispatcher begins with the digests.
-TURN_SECONDS = 900.0
 #: Closes a digest.
 CLOSING = later("Reply to correct a fact. /memory shows all of them, /digest off ends this message.")
 
@@ -128,23 +127,17 @@ def _yesterday(turns: Sequence[Turn], zone: ZoneInfo) -> list[str]:
     return [f"{datetime.fromtimestamp(one.timestamp, zone):%H:%M} {one.speaker}: {one.text}" for one in chosen]
 
 
-def send_digests(
-    day: DayMemory, read_release: ReadRelease, outgoing: Outgoing, now: float, stopping: Callable[[], bool]
-) -> int:
+def send_digests(day: DayMemory, read_release: ReadRelease, stopping: Callable[[], bool], setup: Setup) -> int:
     """Send today's digests that were not sent yet; how many. RedisError if Redis does not answer. A chat whose digest fails is tried again."""
-    settings = day.settings
-    today = datetime.fromtimestamp(now, settings.timezone).date()
-    if now < report_due(settings, today):
+    now, outgoing = setup.now(), Outgoing(setup.redis, setup.settings)
+    today = datetime.fromtimestamp(now, setup.settings.timezone).date()
+    if now < report_due(setup.settings, today):
         return 0
-    chats = {chat: last for chat, last in outgoing.wanted_digests().items() if due(last, today)}
-    if not chats or not outgoing.my_turn("digests", now, TURN_SECONDS):
-        return 0
-    try:
-        return sum(
-            _send(day, read_release, outgoing, chat, last, today, now) for chat, last in chats.items() if not stopping()
-        )
-    finally:
-        outgoing.done("digests")
+    return sum(
+        _send(day, read_release, outgoing, chat, last, today, now)
+        for chat, last in outgoing.wanted_digests().items()
+        if due(last, today) and not stopping()
+    )
 
 
 def _send(
@@ -154,7 +147,7 @@ def _send(
         forgotten = day.forgotten.of(chat)
         with read_release() as release:
             text = digest_text(day, release, chat, today, now, date.fromisoformat(last), outgoing.language(chat))
-        if day.forgotten.of(chat) != forgotten:  # while a model wrote: the next look makes another one
+        if day.forgotten.of(chat) != forgotten:  # meanwhile: the next look makes another one
             return 0
     except (HmemError, OSError) as error:
         log.warning("a digest must wait", reason=str(error))

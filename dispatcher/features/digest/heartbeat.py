@@ -14,7 +14,9 @@ from urllib.parse import urlsplit, urlunsplit
 import structlog
 
 from dispatcher.features.digest.outgoing import Outgoing
-from dispatcher.health.nights import Nights
+from dispatcher.features.digest.settings import DigestSettings
+from dispatcher.health.findings import Setup
+from dispatcher.health.nights import nights_of
 
 log = structlog.get_logger()
 
@@ -25,8 +27,12 @@ OLD_SECONDS = 86_400.0
 KUMA = "/api/push/"
 
 
-def beat(url: str, nights: Nights, outgoing: Outgoing, now: float) -> None:
+def beat(setup: Setup) -> None:
     """Call the address if the last night is a new one; RedisError if Redis does not answer. A call that fails is repeated by the next look."""
+    url = setup.settings.of(DigestSettings).heartbeat_url
+    if not url:
+        return
+    now, nights, outgoing = setup.now(), nights_of(setup.redis), Outgoing(setup.redis, setup.settings)
     if nights.failure is not None:
         name, ended, well = f"failed-{nights.failure.run}-{nights.failure.at:.0f}", nights.failure.at, False
     elif nights.good is not None:

@@ -60,11 +60,8 @@ class Outgoing:
         self._redis.hset(own.MORNING, field, value)
 
     def my_turn(self, what: str, now: float, seconds: float) -> bool:
-        """Whether no other dispatcher does this now; then none begins it for so many seconds, or until `done`."""
+        """Whether no other dispatcher does this now; then none begins it for so many seconds."""
         return bool(self._turn(keys=[own.MORNING], args=[f"{what}-until", f"{now:.3f}", seconds]))
-
-    def done(self, what: str) -> None:
-        self._redis.hdel(own.MORNING, f"{what}-until")
 
     def language(self, chat: str) -> str | None:
         """The language that the chat has chosen."""

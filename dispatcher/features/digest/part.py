@@ -1,14 +1,13 @@
 """This feature's part of a dispatcher: each minute, in the background, it looks what the owner and the chats are to be told.
 
-Alarms, the morning report and the heartbeat are one thread's work, the digests another's, which may wait for a model. A step that fails is logged
-and tried again by the next look; none stops the others, or the answers. Without REPORT_CHAT an alarm is a line of the log.
+Alarms, the morning report, the heartbeat and the digests are looked at each by itself, in threads: one that fails is tried again by its next look and
+stops neither the others nor the answers. Without REPORT_CHAT an alarm is a line of the log.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import datetime, timedelta
@@ -18,11 +17,11 @@ from typing import Any, cast
 
 import redis
 import structlog
-from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
 from dispatcher.answering.commands.command import CommandReply, Handler
 from dispatcher.answering.hooks import Core
+from dispatcher.answering.retry import look_again
 from dispatcher.features.digest import keys as own
 from dispatcher.features.digest.checks import running_since
 from dispatcher.features.digest.outgoing import Outgoing, due
@@ -31,7 +30,6 @@ from dispatcher.health.checks.host import our_directories
 from dispatcher.health.findings import Setup
 from dispatcher.health.hooks import morning_line
 from dispatcher.health.nights import nights_of, read_records
-from shared.errors import HmemError
 from shared.hooks import features, hook
 from shared.text.translations import later, tr
 from shared.turns.records import Task
@@ -60,7 +58,6 @@ class DigestPart:
     def __init__(self, core: Core) -> None:
         self._core, self._settings, self._own = core, core.settings, core.settings.of(DigestSettings)
         self._stopping = False
-        self._waits: dict[str, str] = {}  # what fails now, and why
         self._noting: set[asyncio.Task[None]] = set()  # a task that nobody holds may be collected while it runs
 
     @hook
@@ -98,54 +95,33 @@ class DigestPart:
     async def background(self) -> None:
         """The looks, for ever."""
         await asyncio.sleep(FIRST_SECONDS)
-        looks = [self._again("owner", self.tell_owner)]
-        looks += [self._again("chats", self.tell_chats)] if self._core.day.wanted else []
-        await asyncio.gather(*looks)
+        tells = await asyncio.to_thread(self.tells)
+        looks = {
+            name: partial(_look, tell, Setup(self._settings, self._core.background)) for name, tell in tells.items()
+        }
+        await asyncio.gather(*(look_again(name, look, LOOK_SECONDS) for name, look in looks.items()))
+
+    def tells(self) -> dict[str, Callable[[Setup], object]]:
+        """What looks whether something is to be told, and tells it. RedisError if Redis does not answer."""
+        from dispatcher.features.digest.alarms import send_alarms
+        from dispatcher.features.digest.digest import send_digests
+        from dispatcher.features.digest.heartbeat import beat
+
+        tells: dict[str, Callable[[Setup], object]] = {"alarms": send_alarms, "report": send_report, "heartbeat": beat}
+        if self._core.day.wanted:
+            served = self._core.served
+            tells["digests"] = partial(send_digests, self._core.day, served.reading, lambda: self._stopping)
+        return tells
 
     @hook
     def dispatcher_stopping(self) -> None:
         """No further digest is begun."""
         self._stopping = True
 
-    async def _again(self, name: str, look: Callable[[Redis, float], None]) -> None:
-        while True:
-            await asyncio.to_thread(self._try, name, partial(look, self._core.background, time.time()))
-            await asyncio.sleep(LOOK_SECONDS)
 
-    def tell_owner(self, client: Redis, now: float) -> None:
-        """One look for the owner. RedisError if Redis does not answer."""
-        from dispatcher.features.digest.alarms import send_alarms
-
-        setup = Setup(self._settings, client, lambda: now, shutil.disk_usage)
-        self._try("alarms", partial(send_alarms, setup))
-        if self._own.report_chat:
-            self._try("report", partial(send_report, setup))
-        if url := self._own.heartbeat_url:
-            from dispatcher.features.digest.heartbeat import beat
-
-            beat(url, nights_of(client), Outgoing(client, self._settings), now)
-
-    def tell_chats(self, client: Redis, now: float) -> None:
-        """One look for the chats' digests. RedisError if Redis does not answer."""
-        from dispatcher.features.digest.digest import send_digests
-
-        send_digests(
-            self._core.day, self._core.served.reading, Outgoing(client, self._settings), now, lambda: self._stopping
-        )
-
-    def _try(self, name: str, look: Callable[[], object]) -> None:
-        """A reason that stays the same is logged once."""
-        try:
-            look()
-        except (redis.RedisError, HmemError, OSError, TimeoutError) as error:
-            reason = str(error) or type(error).__name__
-            if self._waits.get(name) != reason:
-                log.warning("what the owner or a chat is to be told must wait", what=name, reason=reason)
-            self._waits[name] = reason
-        except Exception:  # a defect of ours: the next look must come
-            log.exception("a look at what the owner or a chat is to be told failed", what=name)
-        else:
-            self._waits.pop(name, None)
+async def _look(tell: Callable[[Setup], object], setup: Setup) -> float:
+    await asyncio.to_thread(tell, setup)
+    return LOOK_SECONDS
 
 
 async def note_outcome(client: AsyncRedis, *, failed: bool, unpaid: bool = False) -> None:
@@ -165,12 +141,12 @@ async def note_outcome(client: AsyncRedis, *, failed: bool, unpaid: bool = False
 
 
 def send_report(setup: Setup) -> bool:
-    """Send today's morning report if it is time, this host ran by then, and it was not sent yet; whether it was."""
+    """Send today's morning report if there is a REPORT_CHAT, it is time, this host ran by then, and it was not sent yet; whether it was."""
     settings, now, outgoing = setup.settings, setup.now(), Outgoing(setup.redis, setup.settings)
     day = datetime.fromtimestamp(now, settings.timezone).date()
-    at = report_due(settings, day)
+    chat, at = settings.of(DigestSettings).report_chat, report_due(settings, day)
     began = running_since(settings.hmem_state_dir)
-    if now < at or began > at or not due(outgoing.noted("report"), day):
+    if not chat or now < at or began > at or not due(outgoing.noted("report"), day):
         return False
     from dispatcher.features.digest.alarms import problems
     from dispatcher.features.digest.report import Morning, report_text
@@ -187,9 +163,7 @@ def send_report(setup: Setup) -> bool:
         features().ask(morning_line, client=client, run=good[0]) if (good := nights_of(client).good) else (),
     )
     commands = [command for _, command in morning.told_by_features]
-    return outgoing.report(
-        settings.of(DigestSettings).report_chat, report_text(morning), day, now, morning.newest_run, commands
-    )
+    return outgoing.report(chat, report_text(morning), day, now, morning.newest_run, commands)
 
 
 def _free_bytes(setup: Setup) -> Iterator[int]:

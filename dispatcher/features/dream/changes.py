@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.hooks import Core
 from dispatcher.chat_data.hooks import Panel, PanelEntry
-from dispatcher.features.dream.putting_in_order import Dream, Dreaming, night_of
-from dispatcher.features.dream.records import decide, read_proposed
+from dispatcher.features.dream import keys
+from dispatcher.features.dream.putting_in_order import Dreaming, night_of
+from dispatcher.features.dream.records import read_proposed
 from shared.text.format import date_text, one_line, shorten
 from shared.text.translations import later, tr
 from shared.text.translations.dates import date_at
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from redis import Redis
 
     from dispatcher.memory.day.memory import DayMemory
+    from shared.turns.note_changes import Dream
     from shared.turns.records import Turn
 
 #: Messages that are quoted of one change.
@@ -110,6 +112,7 @@ NOTHING = later("No night has changed my notes.")
 DECIDING = later("In a group only an owner may decide about changes of my notes.")
 TAKEN_BACK = later("Taken back: {numbers}.")
 NOTHING_TO_TAKE_BACK = later("There is no such change.")
+NO_PROPOSAL = later("there is no such proposal")
 AGREED, DECLINED = later("Done."), later("Declined.")
 NOT_CARRIED_OUT = later("I did not change it: {reason}.")
 #: Changes in one message, and characters of a quoted text.
@@ -161,6 +164,20 @@ def act(dreaming: Dreaming, client: Redis, task: Task, words: str) -> str | None
     made = [one.number for one in changes_made(dreaming.day, task.chat_id) if night == one.night]
     done = dreaming.take_back(task, made or [int(asked["undo"] or 0)])
     return tr(TAKEN_BACK).format(numbers=", ".join(map(str, done))) if done else tr(NOTHING_TO_TAKE_BACK)
+
+
+def decide(client: Redis, dreaming: Dreaming, chat_id: str, run: int, number: int, *, agreed: bool) -> str:
+    """Carry out a proposal, or drop it; why it could not be carried out, "" if it was. The last one of a night takes the record with it."""
+    dream = next((one for one in read_proposed(client, chat_id) if one.run == run), None)
+    change = dreaming.undecided(dream)[0].get(number) if dream else None
+    if dream is None or change is None:
+        return NO_PROPOSAL
+    reason = dreaming.carry_out_one(dream, number, change) if agreed else ""
+    if not agreed:
+        dreaming.decline(dream, number)
+    if not dreaming.undecided(dream)[0]:
+        client.hdel(keys.PROPOSED, f"{run}:{chat_id}")
+    return reason
 
 
 def actions_of(one: ShownChange) -> list[tuple[str, str]]:

@@ -93,18 +93,23 @@ class ChangeEvidence:
         return any(one is not None and (one == whose or one in self.owners) for one in people)
 
 
-def most_changes(memories: int) -> int:
-    """How many of so many memories may change in a night."""
-    return max(ALWAYS, memories // SHARE)
-
-
 def weight_of(change: Change) -> int:
     """How many memories it changes."""
     return max(1, len(set(change.notes)))
 
 
-def why_refused(change: Change, evidence: ChangeEvidence) -> str | None:
-    """Why this change is not carried out; None if it may be."""
+def most_changes(memories: int) -> int:
+    """How many of so many memories may change in a night."""
+    return max(ALWAYS, memories // SHARE)
+
+
+def why_refused(change: Change, evidence: ChangeEvidence, memories: int, changed: int) -> str | None:
+    """Why this change is not carried out, in a night that knew so many memories and has changed so many; None if it may be."""
+    too_many = changed + weight_of(change) > most_changes(memories)
+    return TOO_MANY if too_many else _what_is_wrong(change, evidence)
+
+
+def _what_is_wrong(change: Change, evidence: ChangeEvidence) -> str | None:
     if not evidence.said:
         return NO_MESSAGE
     counts = {"add": (0, 0), "replace": (1, 1), "end": (1, 1), "merge": (2, MOST_MERGED)}

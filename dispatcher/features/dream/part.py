@@ -13,21 +13,23 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
 import orjson
-import redis
 import structlog
 
 from dispatcher.answering.commands.command import Handler
 from dispatcher.answering.hooks import Core, claude_used
+from dispatcher.answering.retry import look_again
 from dispatcher.features.dream import keys as own
+from dispatcher.features.dream.records import Carried, WritingRequest, note_result, parse, result_field
 from dispatcher.queue.scripts import script_text
 from shared.errors import HmemError
 from shared.hooks import features, hook
 from shared.system.faults import crash_point
+from shared.turns.note_changes import Dream
 from shared.wire import keys
 
 if TYPE_CHECKING:
     from dispatcher.answering.commands.command import CommandReply
-    from dispatcher.features.dream.putting_in_order import Carried, Dream, Dreaming
+    from dispatcher.features.dream.putting_in_order import Dreaming
     from shared.turns.records import Task
 
 log = structlog.get_logger()
@@ -70,26 +72,20 @@ class DreamPart:
     @hook
     async def background(self) -> None:
         """The looks, for ever."""
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            try:
-                await self.look()
-            except (redis.RedisError, HmemError, OSError) as error:
-                log.warning("what the night wants of this host must wait", reason=str(error))
-                await asyncio.sleep(PAUSE_SECONDS)
+        await look_again("what the night wants of this host", self._look, PAUSE_SECONDS)
 
-    async def look(self) -> None:
-        """Do one thing, if there is one and no message waits."""
+    async def _look(self) -> float:
+        """Do one thing, if there is one and no message waits; the seconds until the next look."""
         if await self._redis.llen(keys.TASKS) or await self._redis.hlen(keys.BUSY):
-            return
+            return LOOK_SECONDS
         todo = await self._next()
-        if todo is None or not await self._takes_turn():
-            return
-        try:
-            await todo()
-        finally:
-            if await self._redis.get(own.TURN) == self._me:
-                await self._redis.delete(own.TURN)
+        if todo is not None and await self._takes_turn():
+            try:
+                await todo()
+            finally:
+                if await self._redis.get(own.TURN) == self._me:
+                    await self._redis.delete(own.TURN)
+        return LOOK_SECONDS
 
     @property
     def _me(self) -> bytes:
@@ -108,17 +104,14 @@ class DreamPart:
         """A request, then a dream: one that waits for Claude, or has its answer. What is too old or cannot be used is dropped."""
         asks = time.monotonic() >= self._asks_again_at
         for name, raw in (await self._redis.hgetall(keys.ASKED)).items() if asks else ():
-            record = _read(raw)
-            if record is not None and time.time() - record["at"] < keys.WRITING_TTL_SECONDS and "prompt" in record:
-                return partial(self._write, name, record)
+            request = parse(WritingRequest, raw)
+            if request and request.prompt and time.time() - request.at < keys.WRITING_TTL_SECONDS:
+                return partial(self._write, name, request)
             await self._redis.hdel(keys.ASKED, name)
-        names = sorted(await self._redis.hkeys(keys.DREAMS)) if self._core.day.wanted else []
-        if names:
-            from dispatcher.features.dream.records import parse_dream
-        for name in names:
+        for name in sorted(await self._redis.hkeys(keys.DREAMS)) if self._core.day.wanted else ():
             raw = await self._redis.hget(keys.DREAMS, name) or b""
-            record, dream = _read(raw), parse_dream(raw)
-            if record is None or dream is None or await self._is_over(dream):
+            dream = parse(Dream, raw)
+            if dream is None or await self._is_over(dream):
                 log.info(
                     "a night's changes are dropped: they are old, or something of the chat was forgotten since",
                     name=name,
@@ -129,7 +122,7 @@ class DreamPart:
             elif dream.answer:
                 return partial(self._carry_out, name, raw, dream)
             elif asks:
-                return partial(self._dream, name, record)
+                return partial(self._dream, name, dream)
         return None
 
     def _may_begin(self, dream: Dream) -> bool:
@@ -138,39 +131,36 @@ class DreamPart:
 
     async def _is_over(self, dream: Dream) -> bool:
         """Whether it was carried out before, is too old, or may have words of what was forgotten."""
-        from dispatcher.features.dream.records import result_field
-
         if time.time() - dream.at > keys.DREAMS_TTL_SECONDS or await self._redis.hexists(
             own.DREAMT, result_field(dream)
         ):
             return True
         return await asyncio.to_thread(self._dreaming.is_outdated, dream)
 
-    async def _write(self, name: bytes, record: dict[str, Any]) -> None:
+    async def _write(self, name: bytes, request: WritingRequest) -> None:
         """Ask Claude for the night, and leave its answer; answers that no night has fetched go after their time."""
-        written = await self._asked(record) | {"at": time.time()}
+        written = await self._asked(request.prompt, request.model) | {"at": time.time()}
         await self._answered(keys=[keys.ASKED, keys.WRITTEN], args=[name, orjson.dumps(written)])
         await self._redis.expire(keys.WRITTEN, keys.WRITING_TTL_SECONDS)
         for old, raw in (await self._redis.hgetall(keys.WRITTEN)).items():
-            if time.time() - (_read(raw) or {"at": 0})["at"] > keys.WRITING_TTL_SECONDS:
+            if not (answer := parse(WritingRequest, raw)) or time.time() - answer.at > keys.WRITING_TTL_SECONDS:
                 await self._redis.hdel(keys.WRITTEN, old)
 
-    async def _dream(self, name: bytes, record: dict[str, Any]) -> None:
-        written = await self._asked(record)
+    async def _dream(self, name: bytes, dream: Dream) -> None:
+        written = await self._asked(dream.prompt, dream.model, dream.chat_id)
         if "text" in written:
-            more = {one: value for one, value in record.items() if one != "prompt"} | {"answer": written["text"] or "-"}
-        elif record.get("tries", 0) + 1 >= MOST_TRIES:
-            log.error("Claude gave errors only, so a chat's memories stay as they are", run=record["run"])
+            dream.prompt, dream.answer = "", written["text"] or "-"
+        else:
+            dream.tries += 1
+        if dream.tries >= MOST_TRIES:
+            log.error("Claude gave errors only, so a chat's memories stay as they are", run=dream.run)
             await self._redis.hdel(keys.DREAMS, name)
             return
-        else:
-            more = record | {"tries": record.get("tries", 0) + 1}
-        await self._answered(keys=[keys.DREAMS, keys.DREAMS], args=[name, orjson.dumps(more)])
+        await self._answered(keys=[keys.DREAMS, keys.DREAMS], args=[name, dream.model_dump_json()])
 
-    async def _asked(self, record: dict[str, Any]) -> dict[str, Any]:
+    async def _asked(self, prompt: str, model: str, chat_id: str = "") -> dict[str, str]:
         """{text} or {error}."""
-        answer = await self._core.claude.ask_alone(str(record["prompt"]), str(record.get("model") or ""))
-        core, chat_id = self._core, str(record.get("chat_id") or "")
+        answer, core = await self._core.claude.ask_alone(prompt, model), self._core
         await asyncio.to_thread(
             lambda: features().ask(
                 claude_used, settings=core.settings, client=core.background, chat_id=chat_id, usage=answer.usage
@@ -186,9 +176,6 @@ class DreamPart:
 
     async def _carry_out(self, name: bytes, raw: bytes, dream: Dream) -> None:
         """Carry out the changes, or offer them where the owner decides. Whatever is wrong with them, the next ones come."""
-        from dispatcher.features.dream.putting_in_order import Carried
-        from dispatcher.features.dream.records import note_result
-
         try:
             carried, offered = await asyncio.to_thread(self._judge, dream)
         except HmemError:
@@ -210,18 +197,7 @@ class DreamPart:
         )
 
     def _judge(self, dream: Dream) -> tuple[Carried, bool]:
-        from dispatcher.features.dream.putting_in_order import Carried
-
         if not dream.propose:
             return self._dreaming.carry_out(dream), False
         offered, refused = self._dreaming.undecided(dream)
         return Carried(proposed=len(offered), refused=refused), bool(offered)
-
-
-def _read(raw: bytes) -> dict[str, Any] | None:
-    """A record with its time; None for what is none."""
-    try:
-        record = orjson.loads(raw)
-        return record if isinstance(record, dict) and isinstance(record.get("at"), int | float) else None
-    except orjson.JSONDecodeError:
-        return None

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.features.dream import checks
+from dispatcher.features.dream.records import Carried
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.store.whose import speaker_of
 from dispatcher.memory.typed.actions import Outcome, sentence_only
 from shared.text.dates.calendar_days import end_of_day
 from shared.text.format import one_line
-from shared.turns.note_changes import Change, read_changes
+from shared.turns.note_changes import Change, Dream, read_changes
 from shared.turns.records import Task
 
 if TYPE_CHECKING:
@@ -37,62 +38,18 @@ MOST_MESSAGES = 8
 DECLINED = "declined"
 
 
-@dataclass(frozen=True)
-class Dream:
-    """What the night left for one chat: `turns`: ids by the numbers of the request; `memories`: how many there were."""
-
-    run: int
-    chat_id: str
-    turns: Sequence[str]
-    memories: int
-    propose: bool
-    at: float
-    answer: str = ""
-
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> Dream:
-        """KeyError, TypeError or ValueError for what is none."""
-        turns, memories, at = [str(one) for one in record["turns"]], len(record["notes"]), float(record["at"])
-        run, propose, answer = int(record["run"]), bool(record["propose"]), str(record.get("answer") or "")
-        return cls(run, str(record["chat_id"]), turns, memories, propose, at, answer)
-
-    @property
-    def task(self) -> Task:
-        """By which each change is carried out once."""
-        return Task(f"dream-{self.run}", self.chat_id, "")
-
-    @property
-    def changes(self) -> list[Change]:
-        """What the answer says; none if it cannot be read."""
-        return self._read[0]
-
-    @property
-    def unreadable(self) -> Counter[str]:
-        """How much of the answer is no change, as it is counted."""
-        return Counter({checks.UNREADABLE: self._read[1]} if self._read[1] else {})
-
-    @cached_property
-    def _read(self) -> tuple[list[Change], int]:
-        try:
-            return read_changes(self.answer)
-        except ValueError:
-            return [], 1
+def task_of(dream: Dream) -> Task:
+    """By which each change is carried out once."""
+    return Task(f"dream-{dream.run}", dream.chat_id, "")
 
 
-@dataclass
-class Carried:
-    """What became of the changes of a night: how many were carried out or proposed, and of the others how many for which reason."""
-
-    changed: int = 0
-    proposed: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"changed": self.changed, "proposed": self.proposed, "refused": dict(self.refused)}
-
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> Carried:
-        return cls(int(record["changed"]), int(record["proposed"]), Counter(record["refused"]))
+def changes_of(dream: Dream) -> tuple[dict[int, Change], Counter[str]]:
+    """What the answer says, by number; and how much of it is no change, as it is counted."""
+    try:
+        found, strange = read_changes(dream.answer)
+    except ValueError:
+        found, strange = [], 1
+    return dict(enumerate(found, 1)), Counter({checks.UNREADABLE: strange} if strange else {})
 
 
 class Dreaming:
@@ -103,8 +60,9 @@ class Dreaming:
 
     def carry_out(self, dream: Dream) -> Carried:
         """Every change that may be; may be repeated."""
-        carried, weight = Carried(refused=dream.unreadable), 0
-        for number, change in enumerate(dream.changes, 1):
+        changes, unreadable = changes_of(dream)
+        carried, weight = Carried(refused=unreadable), 0
+        for number, change in changes.items():
             reason = self.carry_out_one(dream, number, change, weight)
             if reason:
                 carried.refused[reason] += 1
@@ -116,22 +74,20 @@ class Dreaming:
     def carry_out_one(self, dream: Dream, number: int, change: Change, weight: int = 0) -> str:
         """Why it was not carried out, "" if it was; `weight`: how many memories those before it have changed."""
         plan = partial(self._plan, dream, change, weight)
-        return self.day.acting.once(dream.task, number, "dream", plan, time.time()).say
+        return self.day.acting.once(task_of(dream), number, "dream", plan, time.time()).say
 
     def decline(self, dream: Dream, number: int) -> None:
-        self.day.acting.once(dream.task, number, "dream", lambda: sentence_only(DECLINED), time.time())
+        self.day.acting.once(task_of(dream), number, "dream", lambda: sentence_only(DECLINED), time.time())
 
     def undecided(self, dream: Dream) -> tuple[dict[int, Change], Counter[str]]:
         """(number → change that can be carried out now and was not decided yet; why others cannot)."""
-        done = {number for _, task, number, _, _ in self.day.actions.every(dream.chat_id) if task == dream.task.task_id}
-        found, refused, weight = dict[int, Change](), dream.unreadable, 0
-        for number, change in enumerate(dream.changes, 1):
+        dreamt = task_of(dream).task_id
+        done = {number for _, task, number, _, _ in self.day.actions.every(dream.chat_id) if task == dreamt}
+        (changes, refused), found, weight = changes_of(dream), dict[int, Change](), 0
+        for number, change in changes.items():
             if number in done:
                 continue
-            reason = checks.why_refused(change, self.evidence(dream, change))
-            if not reason and weight + checks.weight_of(change) > checks.most_changes(dream.memories):
-                reason = checks.TOO_MANY
-            if reason:
+            if reason := checks.why_refused(change, self.evidence(dream, change), len(dream.notes), weight):
                 refused[reason] += 1
             else:
                 found[number] = change
@@ -164,9 +120,7 @@ class Dreaming:
 
     def _plan(self, dream: Dream, change: Change, weight: int) -> Effect:
         evidence = self.evidence(dream, change)
-        if weight + checks.weight_of(change) > checks.most_changes(dream.memories):
-            return sentence_only(checks.TOO_MANY)
-        if reason := checks.why_refused(change, evidence):
+        if reason := checks.why_refused(change, evidence, len(dream.notes), weight):
             return sentence_only(reason)
         remembering = self.day.remembering
         kind, text, more = self.planned_row(dream, change, evidence)

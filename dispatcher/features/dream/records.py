@@ -1,32 +1,48 @@
-"""What the night leaves in Redis, and what became of it: read, decided, and what of it goes when something is forgotten."""
+"""What the night leaves in Redis, and what became of it: as it is read, and what of it goes when something is forgotten."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import orjson
+from pydantic import BaseModel, ValidationError
 from redis import Redis
 
 from dispatcher.chat_data.forget.layers.redis_entries import RedisEntry
 from dispatcher.features.dream import keys as own
-from dispatcher.features.dream.putting_in_order import Carried, Dream, Dreaming
 from shared.text.format import counted
-from shared.text.translations import later
+from shared.turns.note_changes import Dream
 from shared.wire import keys
 
 if TYPE_CHECKING:
     from dispatcher.chat_data.forget.layers.redis_entries import RedisReader
 
-NO_PROPOSAL = later("there is no such proposal")
+Record = TypeVar("Record", bound=BaseModel)
 
 
-def parse_dream(raw: bytes) -> Dream | None:
+class WritingRequest(BaseModel):
+    """What the night asks Claude; of an answer to it only the time is read."""
+
+    at: float
+    prompt: str = ""
+    model: str = ""
+
+
+class Carried(BaseModel):
+    """What became of the changes of a night: how many were carried out or proposed, and of the others how many for which reason."""
+
+    changed: int = 0
+    proposed: int = 0
+    refused: Counter[str] = Counter()
+
+
+def parse(kind: type[Record], raw: bytes) -> Record | None:
     """None for what is none."""
     try:
-        return Dream.from_json(orjson.loads(raw))
-    except (KeyError, TypeError, ValueError):
+        return kind.model_validate_json(raw)
+    except ValidationError:
         return None
 
 
@@ -34,26 +50,12 @@ def read_proposed(client: Redis, chat_id: str) -> list[Dream]:
     """The chat's dreams about which the owner decides, the newest first; what has become too old is removed."""
     found = []
     for name, raw in cast(dict[bytes, bytes], client.hgetall(own.PROPOSED)).items():
-        dream = parse_dream(raw)
+        dream = parse(Dream, raw)
         if dream is None or time.time() - dream.at > keys.DREAMS_TTL_SECONDS:
             client.hdel(own.PROPOSED, cast(str, name))
         elif dream.chat_id == chat_id:
             found.append(dream)
     return sorted(found, key=lambda one: -one.run)
-
-
-def decide(client: Redis, dreaming: Dreaming, chat_id: str, run: int, number: int, *, agreed: bool) -> str:
-    """Carry out a proposal, or drop it; why it could not be carried out, "" if it was. The last one of a night takes the record with it."""
-    dream = next((one for one in read_proposed(client, chat_id) if one.run == run), None)
-    change = dreaming.undecided(dream)[0].get(number) if dream else None
-    if dream is None or change is None:
-        return NO_PROPOSAL
-    reason = dreaming.carry_out_one(dream, number, change) if agreed else ""
-    if not agreed:
-        dreaming.decline(dream, number)
-    if not dreaming.undecided(dream)[0]:
-        client.hdel(own.PROPOSED, f"{run}:{chat_id}")
-    return reason
 
 
 def result_field(dream: Dream) -> str:
@@ -64,7 +66,7 @@ def result_field(dream: Dream) -> str:
 def note_result(client: Redis, dream: Dream, carried: Carried) -> None:
     """Note what became of a dream, and keep the newest nights. May be repeated."""
     redis = cast(Any, client)
-    redis.hset(own.DREAMT, result_field(dream), orjson.dumps(carried.to_json()))
+    redis.hset(own.DREAMT, result_field(dream), carried.model_dump_json())
     fields = {name: int(name.partition(b":")[0]) for name in redis.hkeys(own.DREAMT)}
     kept = sorted(set(fields.values()))[-own.NIGHTS_KEPT :]
     if outdated := [name for name, run in fields.items() if run not in kept]:
@@ -76,8 +78,9 @@ def line_of_night(client: Redis, run: int) -> str | None:
     total = Carried()
     for name, raw in cast(dict[bytes, bytes], client.hgetall(own.DREAMT)).items():
         if name.startswith(b"%d:" % run):
-            one = Carried.from_json(orjson.loads(raw))
-            total = Carried(total.changed + one.changed, total.proposed + one.proposed, total.refused + one.refused)
+            one = Carried.model_validate_json(raw)
+            total.changed, total.proposed = total.changed + one.changed, total.proposed + one.proposed
+            total.refused += one.refused
     refused = f"; {counted(total.refused.total(), 'change')} refused" if total.refused else ""
     if total.proposed:
         return f"{counted(total.proposed, 'change')} of facts proposed{refused}"

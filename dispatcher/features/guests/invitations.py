@@ -11,17 +11,16 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable
-from typing import Any, cast
+from typing import cast
 
 import structlog
 from redis.asyncio import Redis
 
-from dispatcher.bots.telegram.state import WAITING, Waiting
+from dispatcher.bots.telegram.state import WAITING, InRedis, Waiting
 from dispatcher.features.guests import keys as own
 from dispatcher.features.guests.records import Guest, guests_of
 from dispatcher.queue.chats import ACCESS, ChatAccess
 from dispatcher.queue.rights import Rights
-from dispatcher.queue.scripts import script_text
 from shared.text.translations import later, tr
 from shared.turns.records import RecordRefused
 from shared.turns.signed import sign_record, signed_record
@@ -49,12 +48,12 @@ JOINED = later(
 )
 
 
-class Invitations:
+class Invitations(InRedis):
     """One per bot."""
 
     def __init__(self, redis: Redis, secret: str, rights: Rights) -> None:
-        self._redis, self._secret, self._rights = redis, secret, rights
-        self._join = redis.register_script(script_text("features/guests/join"))
+        super().__init__(redis, secret)
+        self._rights = rights
 
     async def make(self, by: str, seconds: int) -> str:
         """A new code of this owner."""
@@ -75,36 +74,24 @@ class Invitations:
         def waiting(field: str, to: str, text: str) -> bytes:
             return Waiting(to, now, text=text).to_json(self._secret, field)
 
-        return int(
-            await cast(
-                Awaitable[Any],
-                self._join(
-                    keys=[
-                        WAITING,
-                        keys.bot_seen(update),
-                        key,
-                        own.GUESTS,
-                        own.tries(str(chat)),
-                        keys.chat_settings(str(chat)),
-                    ],
-                    args=[
-                        update,
-                        str(chat),
-                        raw if raw and by else b"",
-                        guest.signed(self._secret),
-                        waiting(update, str(chat), tr(WELCOME)),
-                        waiting(update, str(chat), tr(NOT_VALID)),
-                        f"joined-{update}",
-                        waiting(f"joined-{update}", by or str(chat), told),
-                        keys.BOT_SEEN_TTL_SECONDS,
-                        MOST_TRIES,
-                        own.TRIES_TTL_SECONDS,
-                        ACCESS,
-                        ChatAccess.LIMITED,
-                    ],
-                ),
-            )
-        )
+        of_chat = [own.tries(str(chat)), keys.chat_settings(str(chat))]
+        arguments = [
+            update,
+            str(chat),
+            raw if raw and by else b"",
+            guest.signed(self._secret),
+            waiting(update, str(chat), tr(WELCOME)),
+            waiting(update, str(chat), tr(NOT_VALID)),
+            f"joined-{update}",
+            waiting(f"joined-{update}", by or str(chat), told),
+            keys.BOT_SEEN_TTL_SECONDS,
+            MOST_TRIES,
+            own.TRIES_TTL_SECONDS,
+            ACCESS,
+            ChatAccess.LIMITED,
+        ]
+        names = [WAITING, keys.bot_seen(update), key, own.GUESTS, *of_chat]
+        return int(await self._run("join", names, arguments, "features/guests"))
 
     async def set(self, guest: Guest) -> None:
         """Allow a chat without a code, or remove it. A crash in between leaves it with less than it may have; repeated, all is written."""

@@ -20,7 +20,7 @@ def tries(chat_id: str) -> str:
 
 
 KEYS = (
-    Key(GUESTS, "hash", "chat id → JSON {name, since, by, removed}",
+    Key(GUESTS, "hash", "chat id → signed JSON {chat, name, since, by, removed, hmac}",
         "none"),
     Key(invite("{hash}"), "string",
         "JSON {by, at}, under the SHA-256 of the invitation's code", "24 h, or as /invite says"),

@@ -7,7 +7,8 @@ chat's settings (dispatcher/queue/chats.py), where the dispatcher reads it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from redis.asyncio import Redis
@@ -17,7 +18,7 @@ from dispatcher.chat_data.forget.layers.redis_entries import RedisEntry, RedisRe
 from dispatcher.features.guests.keys import GUESTS, invite
 from shared.text.format import counted
 from shared.turns.records import RecordRefused
-from shared.turns.signed import secret_in, sign_record, signed_record
+from shared.turns.signed import SignedRecord, secret_in
 from shared.wire.json import record_of
 from shared.wire.keys import MOVED
 
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Guest:
+class Guest(SignedRecord):
     """`name`: of the person, or of the group; `since` and `removed` are POSIX seconds; `by`: user id of the owner."""
 
+    kind = GUESTS
     chat: str
     name: str
     since: float
@@ -36,17 +38,14 @@ class Guest:
     removed: float | None = None
 
     def signed(self, secret: str) -> bytes:
-        record = {name: value for name, value in asdict(self).items() if name != "chat" and value is not None}
-        return sign_record(secret, f"{GUESTS} {self.chat}", record)
+        return self.to_json(secret, self.chat)
 
     @classmethod
     def parse(cls, chat: bytes, raw: bytes, secret: str) -> Guest | None:
         """None for a record that our bot did not write: it allows nothing."""
-        name = chat.decode("utf-8", "replace")
-        try:
-            return cls(name, **signed_record(secret, f"{GUESTS} {name}", raw))
-        except (RecordRefused, TypeError):  # TypeError: of another version
-            return None
+        with suppress(RecordRefused):
+            return cls.verified(secret, chat.decode("utf-8", "replace"), raw)
+        return None
 
 
 def guests_of(raw: Mapping[bytes, bytes], secret: str) -> list[Guest]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.cli.arguments import given_id
+from dispatcher.cli.arguments import given_id, new_chat, say_notes
 from shared.system.command import ChatCommand, application, start
 
 app = application()
@@ -27,4 +27,7 @@ def mcp(
     settings = start("dispatcher")
     from dispatcher.features.mcp.server import serve
 
-    serve(settings, given_id(settings, chat), mark)
+    chat_id = given_id(settings, chat)
+    if mark is None:  # a person's client: the dispatcher knows its chats
+        say_notes(new_chat(settings, chat_id))
+    serve(settings, chat_id, mark)

@@ -28,10 +28,9 @@ from shared.turns.origin_words import replying
 from shared.turns.records import Task, chat_id_of
 from shared.turns.speakers import answering
 from shared.wire import keys
+from shared.wire.client import MCP_SERVER, open_redis
 
 if TYPE_CHECKING:
-    from redis import Redis
-
     from shared.search.day_items import DayItems
     from shared.search.recall import OpenRelease
     from shared.search.types import Hit
@@ -60,7 +59,7 @@ class ChatMemory:
         self._settings, self._chat, self._read_mark = settings, chat_id_of(chat_id), mark
         self._memory = OpenedMemory(settings)
         self._day = self._memory.day
-        self._client: Redis | None = None
+        self._redis: Any = open_redis(settings.redis_url, MCP_SERVER)
         self._opening: threading.Thread | None = None
         self._mark: bytes | None = b""  # of the last forgetting after which the caches were dropped (cache_dropping.py)
         self._lock = threading.Lock()
@@ -71,8 +70,7 @@ class ChatMemory:
 
     def _close(self) -> None:
         self._memory.close()
-        if self._client:
-            self._client.close()
+        self._redis.close()
 
     def search(self, query: str, k: int, since: float | None, until: float | None) -> str:
         """The `k` turns most relevant to `query`, from `since` on and before `until` (POSIX seconds)."""
@@ -133,7 +131,7 @@ class ChatMemory:
         """One call at a time; drops the caches after a forgetting, or if Redis cannot tell whether there was one."""
         with self._lock:
             try:
-                mark = self._redis().get(keys.FORGOTTEN) or b""
+                mark = self._redis.get(keys.FORGOTTEN) or b""
             except Exception:  # noqa: BLE001 - no tool requires Redis
                 mark = None
             if mark is None or mark != self._mark:
@@ -174,17 +172,9 @@ class ChatMemory:
 
     def _hit(self, number: int, hit: Hit) -> str:
         chunk, zone = hit.chunk, self._settings.timezone
-        who = _who(hit)
-        head = f"{number}. {time_text(chunk.started_at, zone)} {who} (score {hit.score:.2f}, turn {chunk.turn_ids[0]})"
+        head = f"{number}. {time_text(chunk.started_at, zone)} {_who(hit)} (score {hit.score:.2f}, turn {chunk.turn_ids[0]})"
         asked = answering(shorten(one_line(hit.question), QUESTION_CHARACTERS)) if hit.question is not None else ""
-        return f"{head}{asked or replying(chunk.origin, QUESTION_CHARACTERS)}: {_short(chunk.text)}"
-
-    def _redis(self) -> Any:
-        if self._client is None:
-            from shared.wire.client import MCP_SERVER, open_redis
-
-            self._client = open_redis(self._settings.redis_url, MCP_SERVER)
-        return self._client
+        return f"{head}{asked or replying(chunk.origin, QUESTION_CHARACTERS)}: {shorten(one_line(chunk.text), TEXT_CHARACTERS)}"
 
 
 def answer(title: str, found: ToolAnswer, nothing: str, *, newest: bool = False) -> str:
@@ -203,10 +193,6 @@ def answer(title: str, found: ToolAnswer, nothing: str, *, newest: bool = False)
     if notes:
         parts.append(f"Not everything could be searched: {harmless(notes)}.")
     return storable("\n\n".join(parts))
-
-
-def _short(text: str) -> str:
-    return shorten(one_line(text), TEXT_CHARACTERS)
 
 
 def _who(hit: Hit) -> str:

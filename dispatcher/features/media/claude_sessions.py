@@ -16,7 +16,6 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import orjson
 import structlog
 
 from dispatcher.claude.environment import cli_environment
@@ -24,6 +23,7 @@ from dispatcher.claude.reply import SESSION_ID
 from shared.config.settings import Settings
 from shared.system.faults import crash_point
 from shared.system.files import make_dir, remove_tree, write_atomic
+from shared.wire.json import dumps, record_of
 
 log = structlog.get_logger()
 
@@ -61,18 +61,14 @@ class ClaudeSessions:
         with suppress(FileNotFoundError):
             os.utime(entry)
 
-    async def watch(self, current: Callable[[str], Awaitable[str | None]]) -> None:
-        """Runs until cancelled. `current`: the session that a chat goes on with."""
-        while True:
-            try:
-                for session, chat_id, last in await asyncio.to_thread(lambda: list(self._listed())):
-                    age = time.time() - last
-                    over = age > self._answer_seconds and await current(chat_id) != session
-                    if over or age > self._kept_seconds:
-                        await asyncio.to_thread(self.clear, session)
-            except Exception as error:  # noqa: BLE001 - Redis, a disk: the next look may work
-                log.error("pictures of ended conversations stay for now", reason=type(error).__name__)
-            await asyncio.sleep(LOOK_SECONDS)
+    async def look(self, current: Callable[[str], Awaitable[str | None]]) -> float:
+        """Clear the sessions that are over; the seconds until the next look. `current`: the session that a chat goes on with."""
+        for session, chat_id, last in await asyncio.to_thread(lambda: list(self._listed())):
+            age = time.time() - last
+            over = age > self._answer_seconds and await current(chat_id) != session
+            if over or age > self._kept_seconds:
+                await asyncio.to_thread(self.clear, session)
+        return LOOK_SECONDS
 
     def clear(self, session: str) -> None:
         """Take the pictures out of a listed session."""
@@ -96,21 +92,14 @@ def _rewrite(transcript: Path) -> None:
     """Whole or not at all; a line that is not JSON stays, as does a transcript without pictures."""
     lines, changed = [], False
     for line in transcript.read_bytes().splitlines(keepends=True):
-        record = _loaded(line) if b'"base64"' in line else None
-        if record is not None and (without := without_media(record)) != record:
-            lines.append(orjson.dumps(without) + b"\n")
+        record = record_of(line) if b'"base64"' in line else {}
+        if (without := without_media(record)) != record:
+            lines.append(dumps(without) + b"\n")
             changed = True
         else:
             lines.append(line)
     if changed:
         write_atomic(transcript, b"".join(lines))
-
-
-def _loaded(line: bytes) -> Any:
-    try:
-        return orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return None
 
 
 def without_media(value: Any) -> Any:

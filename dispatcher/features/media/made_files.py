@@ -16,8 +16,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +24,14 @@ import orjson
 import structlog
 
 from dispatcher.answering.retry import keep_trying
+from dispatcher.answering.turn import ForAnswer
 from shared.system.files import make_dir, read_own, safe_name, write_atomic
 from shared.text.format import shorten
 from shared.text.translations import later, tr
 from shared.turns.media import DOCUMENT, MEDIA_MOST, Media
 from shared.turns.message_origin import FILE_NAME_CHARACTERS
 from shared.turns.speakers import plain_name
+from shared.wire.json import record_of
 from shared.wire.media import MediaRefused, MediaStore
 
 log = structlog.get_logger()
@@ -56,14 +57,6 @@ NOT_STORED = later("{name} is not sent: there is no room for it at the moment.")
 _Seen = tuple[int, int, int, int]
 
 
-@dataclass
-class Made:
-    """`files`: what the bot is to send; `notes`: sentences about what it does not get."""
-
-    files: list[Media] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-
 class MadeFiles:
     """One per dispatcher."""
 
@@ -78,22 +71,22 @@ class MadeFiles:
         except OSError as error:
             log.error("what Claude makes now will not be sent: the chat's files cannot be noted", error=error.strerror)
 
-    async def made(self, chat_id: str, task_id: str) -> Made:
-        """What the task has made, in the store; may be repeated. Nothing where its note is missing."""
-        made = Made()
+    async def made(self, chat_id: str, task_id: str) -> ForAnswer:
+        """What the task has made, in the store, and sentences about what is not sent; may be repeated. Nothing where its note is missing."""
+        notes, files = list[str](), list[Media]()
         try:
-            found = await asyncio.to_thread(lambda: list(self._new(chat_id, task_id, made)))
+            found = await asyncio.to_thread(lambda: list(self._new(chat_id, task_id, notes)))
         except OSError as error:
             log.error("what Claude made cannot be read", error=error.strerror)
-            return made
+            return ForAnswer(notes)
         for name, content in found:
             try:
                 sha256 = await keep_trying(lambda: self._store.put(content))  # noqa: B023 - awaited immediately
             except MediaRefused:
-                made.notes.append(tr(NOT_STORED).format(name=_told(name)))
+                notes.append(tr(NOT_STORED).format(name=_told(name)))
             else:
-                made.files.append(Media(DOCUMENT, sha256, len(content), name=name))
-        return made
+                files.append(Media(DOCUMENT, sha256, len(content), name=name))
+        return ForAnswer(notes, tuple(files))
 
     def _note(self, chat_id: str, task_id: str) -> None:
         path = self._state / FOLDER / safe_name(chat_id)
@@ -102,7 +95,7 @@ class MadeFiles:
             make_dir(path.parent)
             write_atomic(path, orjson.dumps({"task": task_id, "files": seen}))
 
-    def _new(self, chat_id: str, task_id: str, made: Made) -> Iterator[tuple[str, bytes]]:
+    def _new(self, chat_id: str, task_id: str, notes: list[str]) -> Iterator[tuple[str, bytes]]:
         before = _noted(self._state / FOLDER / safe_name(chat_id), task_id)
         if before is None:
             return
@@ -111,46 +104,33 @@ class MadeFiles:
             if before.get(_hash(name)) == list(_seen(status)):
                 continue
             if count == MEDIA_MOST:
-                made.notes.append(tr(TOO_MANY).format(most=MEDIA_MOST))
+                notes.append(tr(TOO_MANY).format(most=MEDIA_MOST))
                 return
             content = _content(name, directory, left)
             if isinstance(content, bytes):
                 left, count = left - len(content), count + 1
                 yield clean_name(name), content
             else:
-                made.notes.append(tr(content).format(name=_told(name), most=self._most / 1_000_000))
+                notes.append(tr(content).format(name=_told(name), most=self._most / 1_000_000))
 
     def _entries(self, chat_id: str) -> Iterator[tuple[str, os.stat_result, int]]:
         """(name, status, descriptor of the directory) of all but hidden files and directories, the oldest first."""
-        with _directory(self._state / "chats" / safe_name(chat_id)) as directory:
-            found = []
-            for name in _names(directory):
+        path, found = self._state / "chats" / safe_name(chat_id), list[tuple[str, os.stat_result, int]]()
+        try:
+            directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:  # it is not there, or no directory
+            return
+        try:
+            with os.scandir(directory) as entries:
+                names = sorted(one.name for one in entries if not one.name.startswith("."))
+            for name in names[:LOOKED_AT]:
                 with suppress(FileNotFoundError):
                     status = os.stat(name, dir_fd=directory, follow_symlinks=False)
                     if not stat.S_ISDIR(status.st_mode):
                         found.append((name, status, directory))
             yield from sorted(found, key=lambda one: (one[1].st_mtime_ns, one[0]))
-
-
-def _names(directory: int) -> list[str]:
-    if directory < 0:
-        return []
-    with os.scandir(directory) as entries:
-        return sorted(one.name for one in entries if not one.name.startswith("."))[:LOOKED_AT]
-
-
-@contextmanager
-def _directory(path: Path) -> Iterator[int]:
-    """Its descriptor; -1 if it is not there, or no directory."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        yield -1
-        return
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+        finally:
+            os.close(directory)
 
 
 def _content(name: str, directory: int, most: int) -> bytes | str:
@@ -172,11 +152,11 @@ def _content(name: str, directory: int, most: int) -> bytes | str:
 def _noted(path: Path, task_id: str) -> dict[str, Any] | None:
     """What was there before this task; None if that is not noted."""
     try:
-        record = orjson.loads(read_own(path))
-    except (OSError, orjson.JSONDecodeError):
+        record = record_of(read_own(path))
+    except OSError:
         return None
-    fits = isinstance(record, dict) and record.get("task") == task_id and isinstance(record.get("files"), dict)
-    return record["files"] if fits else None
+    files = record.get("files")
+    return files if record.get("task") == task_id and isinstance(files, dict) else None
 
 
 def _seen(status: os.stat_result) -> _Seen:

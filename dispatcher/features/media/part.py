@@ -11,20 +11,18 @@ from typing import cast
 
 import structlog
 from redis import ResponseError
-from redis.asyncio import Redis
 
 from dispatcher.answering.commands.again import earlier_message
 from dispatcher.answering.hooks import Core
-from dispatcher.answering.retry import keep_trying
+from dispatcher.answering.retry import keep_trying, look_again
 from dispatcher.answering.turn import ForAnswer, ForClaude, ForQuestion, TurnInProgress
 from dispatcher.features.media import pictures
-from dispatcher.features.media.claude_sessions import ClaudeSessions
+from dispatcher.features.media.claude_sessions import LOOK_SECONDS, ClaudeSessions
 from dispatcher.features.media.documents.conversion import DocumentReader
-from dispatcher.features.media.made_files import INSTRUCTIONS, Made, MadeFiles
+from dispatcher.features.media.made_files import INSTRUCTIONS, MadeFiles
 from dispatcher.features.media.reading import NOT_THERE, MediaReader, Read, with_shown
 from dispatcher.features.media.settings import MediaSettings
 from dispatcher.features.media.transcription import Transcriber
-from dispatcher.memory.day.memory import DayMemory
 from dispatcher.prompt.render import fenced
 from dispatcher.queue.chats import ChatRecords, chosen_language
 from dispatcher.queue.tasks import Counters, Finished
@@ -52,10 +50,10 @@ class MediaPart:
         settings, store = core.settings.of(MediaSettings), MediaStore(core.redis)
         chosen = partial(chosen_language, core.background)
         self._reader = MediaReader(store, Transcriber(settings), DocumentReader(core.settings), chosen)
-        self._corrections = Corrections(core.redis, core.day)
         self._made = MadeFiles(core.settings.hmem_state_dir, store) if settings.send_files else None
         self._store, self._kept = store, KeptFiles(core.redis) if settings.keep_media else None
         self._sessions, self._redis = ClaudeSessions(core.settings), core.redis
+        self._records, self._day = ChatRecords(core.redis), core.day
 
     @hook
     def instructions(self) -> str | None:
@@ -66,7 +64,7 @@ class MediaPart:
         task = turn.asked
         if self._made:
             await self._made.note(task.chat_id, task.task_id)
-        if earlier := await self._corrections.of(task):
+        if earlier := await self._misheard(task):
             return ForQuestion(lines=[header_line(earlier)], corrected=corrected(earlier, task.said))
         if not task.media:
             return None
@@ -89,11 +87,10 @@ class MediaPart:
     async def answered(self, turn: TurnInProgress) -> ForAnswer:
         """The files that Claude has made; and what the answer says is in each picture is remembered with the message."""
         task = turn.asked
-        made = await self._made.made(task.chat_id, task.task_id) if self._made else Made()
-        said = pictures.shown_in(turn.tags.tags)
-        return ForAnswer(
-            made.notes, tuple(made.files), with_shown(task.media, turn.notes.get(PICTURES, []), said) if said else None
-        )
+        made = await self._made.made(task.chat_id, task.task_id) if self._made else ForAnswer()
+        if said := pictures.shown_in(turn.tags.tags):
+            return replace(made, media=with_shown(task.media, turn.notes.get(PICTURES, []), said))
+        return made
 
     @hook
     async def fields(self, turn: Turn) -> Mapping[str, object] | None:
@@ -127,12 +124,24 @@ class MediaPart:
     @hook
     async def background(self) -> None:
         """Take pictures of ended conversations out of Claude's files."""
+        look = partial(self._sessions.look, self._current_session)
+        await look_again("pictures of ended conversations", look, LOOK_SECONDS)
 
-        async def current(chat_id: str) -> str | None:
-            raw = cast(bytes | None, await self._redis.get(keys.session(chat_id)))
-            return raw.decode("utf-8", "replace") if raw else None
+    async def _current_session(self, chat_id: str) -> str | None:
+        raw = cast(bytes | None, await self._redis.get(keys.session(chat_id)))
+        return raw.decode("utf-8", "replace") if raw else None
 
-        await self._sessions.watch(current)
+    async def _misheard(self, task: Task) -> Turn | None:
+        """The turn of the recording that a message corrects, as it was: of the same chat and person, remembered (in Redis, else in the day store) and
+        not forgotten."""
+        if task.corrects is None or task.media or not task.message.strip():
+            return None
+        turn = None
+        with suppress(HmemError):
+            turn = await earlier_message(self._records, self._day, task.chat_id, task.corrects)
+        if turn is None or turn.user_id != task.user_id or task.user_id is None:
+            return None
+        return turn if any(one.kind in HEARD for one in turn.media) else None
 
 
 def prepared(read: Read) -> ForQuestion:
@@ -143,28 +152,8 @@ def prepared(read: Read) -> ForQuestion:
     return ForQuestion(message, read.task.media, read.blocks, read.lines, rules, above, read.refusal)
 
 
-# What was misheard is corrected by a reply: the turn of the recording is written anew, under its id, with the words of the reply.
-#
-# The bot knows which message is replied to and passes its task on as `corrects`. It counts only for a recording of the same chat and person that is
-# remembered (in Redis, else in the day store) and not forgotten. The new version goes to the day store and, by night, to the archive.
-
-
-class Corrections:
-    """One per dispatcher."""
-
-    def __init__(self, client: Redis, day: DayMemory) -> None:
-        self._records, self._day = ChatRecords(client), day
-
-    async def of(self, task: Task) -> Turn | None:
-        """The turn that this message corrects, as it was."""
-        if task.corrects is None or task.media or not task.message.strip():
-            return None
-        turn = None
-        with suppress(HmemError):
-            turn = await earlier_message(self._records, self._day, task.chat_id, task.corrects)
-        if turn is None or turn.user_id != task.user_id or task.user_id is None:
-            return None
-        return turn if any(one.kind in HEARD for one in turn.media) else None
+# What was misheard is corrected by a reply: the turn of the recording is written anew, under its id, with the words of the reply. The bot knows which
+# message is replied to and passes its task on as `corrects`. The new version goes to the day store and, by night, to the archive.
 
 
 def corrected(turn: Turn, text: str) -> Turn:

@@ -9,7 +9,6 @@ becomes nonsense. faster-whisper also says how sure it is, and where it is not, 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from shared.config.packages import how_to_add
 from shared.text.format import cut
 from shared.text.translations import later, tr
 from shared.turns.media import TEXT_CHARACTERS, Media
-from shared.wire.json import well_formed
+from shared.wire.json import record_of, well_formed
 
 log = structlog.get_logger()
 
@@ -69,6 +68,8 @@ NO_MEMORY = later(
     "I cannot listen to recordings: the model {model} of TRANSCRIBE_MODEL needs more memory than it may take, half of the dispatcher's MemoryMax. My "
     "owner has to choose a smaller model, or raise MemoryMax. Until then, please write."
 )
+#: What the child process says is missing (whisper_child.py) → what the sender is told.
+FAULTS = {"package": NO_PACKAGE, "model": NO_MODEL, "memory": NO_MEMORY}
 _ENDINGS = {"audio/ogg": "ogg", "audio/mpeg": "mp3", "audio/mp4": "m4a", "audio/x-m4a": "m4a", "audio/wav": "wav", "audio/x-wav": "wav",
             "audio/flac": "flac", "video/mp4": "mp4", "audio/webm": "webm", "video/webm": "webm"}  # fmt: skip
 
@@ -166,11 +167,7 @@ def _text(status: int, body: bytes) -> str:
         raise NotRead(tr(NO_ENTRY))
     if status == 413:
         raise NotRead(tr(TOO_LARGE))
-    try:
-        answer: Any = json.loads(body) if status == 200 else None
-    except ValueError:
-        answer = None
-    text = answer.get("text") if isinstance(answer, dict) else None
+    text = record_of(body).get("text") if status == 200 else None
     if not isinstance(text, str):
         log.error("the server of TRANSCRIBE_URL gave no transcript", status=status)
         raise NotRead(tr(NOT_UNDERSTOOD))
@@ -192,20 +189,14 @@ class LocalWhisper:
         try:
             async with self._free:
                 ended = await run(command, content, directory=root, environment=environment, **limits)
-            said = json.loads(ended.output or b"{}")
+            said = record_of(ended.output)
         except TimeoutError:
             raise
         except (OSError, ValueError, OutputTooLarge):
             said = {}
-        if said.get("error") == "package":
-            raise NotRead(tr(NO_PACKAGE).format(how=how_to_add("transcribe")))
-        if said.get("error") == "model":
-            log.error("the model of TRANSCRIBE_MODEL cannot be loaded", reason=said.get("reason"))
-            raise NotRead(tr(NO_MODEL).format(model=self._model))
-        if said.get("error") == "memory":
-            log.error("the model of TRANSCRIBE_MODEL needs more than half of MemoryMax", reason=said.get("reason"))
-            raise NotRead(tr(NO_MEMORY).format(model=self._model))
-        if not isinstance(said.get("text"), str):
-            log.error("faster-whisper gave no transcript", reason=said.get("reason"))
-            raise NotRead(tr(NOT_UNDERSTOOD))
-        return str(said["text"])
+        if isinstance(text := said.get("text"), str):
+            return text
+        fault = said.get("error", "")
+        log.error("faster-whisper gave no transcript", model=self._model, fault=fault, reason=said.get("reason"))
+        sentence = FAULTS.get(fault, NOT_UNDERSTOOD)
+        raise NotRead(tr(sentence).format(model=self._model, how=how_to_add("transcribe")))

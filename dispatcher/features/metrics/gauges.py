@@ -25,7 +25,7 @@ from shared.wire.ids import bot_names
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
 
-#: Limit of each answer of Redis, in seconds; a scrape asks three times.
+#: Limit of each answer of Redis, in seconds; a scrape asks six times.
 ANSWER_SECONDS = 1.5
 #: Chats whose unconsolidated turns are counted.
 CHATS_COUNTED = 1_000
@@ -87,14 +87,9 @@ class Reading:
 
 def _redis_values(client: Any, now: float) -> dict[str, float]:
     """All values from Redis that this user may read."""
-    with client.pipeline(transaction=False) as pipe:
-        pipe.llen(keys.TASKS)
-        pipe.llen(keys.DEAD)
-        pipe.smembers(keys.WORKERS)
-        pipe.srandmember(keys.CHATS, CHATS_COUNTED)
-        for key in NIGHT_KEYS:
-            pipe.get(key)
-        queued, dead, workers, chats, *nights = _answers(pipe)
+    some_chats, nightly = ("SRANDMEMBER", keys.CHATS, CHATS_COUNTED), [("GET", key) for key in NIGHT_KEYS]
+    commands = [("LLEN", keys.TASKS), ("LLEN", keys.DEAD), ("SMEMBERS", keys.WORKERS), some_chats, *nightly]
+    queued, dead, workers, chats, *nights = _asked(client, commands)
     found = {
         "hmem_queue_tasks": queued,
         "hmem_queue_oldest_seconds": oldest_seconds(client, now) if queued else queued,
@@ -109,9 +104,12 @@ def _redis_values(client: Any, now: float) -> dict[str, float]:
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
-def _answers(pipe: Any) -> list[Any]:
+def _asked(client: Any, commands: Iterable[tuple[object, ...]]) -> list[Any]:
     """The answers, None for refused commands. RedisError if Redis is not reachable."""
-    answers = pipe.execute(raise_on_error=False)
+    with client.pipeline(transaction=False) as pipe:
+        for command in commands:
+            pipe.execute_command(*command)
+        answers = pipe.execute(raise_on_error=False)
     for answer in answers:
         if isinstance(answer, RedisError) and not isinstance(answer, ResponseError):
             raise answer
@@ -119,19 +117,13 @@ def _answers(pipe: Any) -> list[Any]:
 
 
 def _of_workers(client: Any, workers: list[str]) -> dict[str, float | None]:
-    with client.pipeline(transaction=False) as pipe:
-        for worker in workers:
-            pipe.hlen(keys.inflight(worker))
-            pipe.exists(keys.lease(worker))
-        answers = _answers(pipe) if workers else []
-    return {"hmem_tasks_in_flight": _sum(answers[::2]), "hmem_dispatchers": _sum(answers[1::2])}
+    held = _asked(client, (("HLEN", keys.inflight(worker)) for worker in workers))
+    leases = _asked(client, (("EXISTS", keys.lease(worker)) for worker in workers))
+    return {"hmem_tasks_in_flight": _sum(held), "hmem_dispatchers": _sum(leases)}
 
 
 def _lengths(client: Any, lists: Iterable[str]) -> float | None:
-    with client.pipeline(transaction=False) as pipe:
-        for key in lists:
-            pipe.llen(key)
-        return _sum(_answers(pipe))
+    return _sum(_asked(client, (("LLEN", key) for key in lists)))
 
 
 def _of_nights(values: list[Any]) -> dict[str, float | None]:

@@ -37,8 +37,6 @@ EVERY_USAGE = later(
     "/every day 7:30 …, /every weekday 9:00 …, /every month on 24 18:00 …\n"
     "/every shows all; /every delete N ends one"
 )
-NO_QUESTIONS = later("SCHEDULE_LIMIT is 0, so I ask no scheduled questions.")
-ONCE = later("A reminder can be put off once: /remind snooze 3 1h, or /remind snooze 3 tomorrow 9:00.")
 #: The longest command that every bot's button can carry. Bytes.
 BUTTON_BYTES = 38
 _NUMBERED = re.compile(
@@ -51,9 +49,8 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 class ScheduleCommands:
     """One for `/remind` and one for `/every`, which costs something, so that in a group it is the owners'."""
 
-    def __init__(self, day: DayMemory, rights: Rights, limit: int, kind: ScheduleKind) -> None:
-        """`limit`: SCHEDULE_LIMIT."""
-        self._day, self._rights, self._limit, self._kind = day, rights, limit, kind
+    def __init__(self, day: DayMemory, rights: Rights, kind: ScheduleKind) -> None:
+        self._day, self._rights, self._kind = day, rights, kind
         self._asks = kind is ScheduleKind.QUESTION
         self._name, self._usage = ("/every", EVERY_USAGE) if self._asks else ("/remind", REMIND_USAGE)
 
@@ -83,8 +80,6 @@ class ScheduleCommands:
 
     def _added(self, task: Task, text: str, now: float) -> str:
         zone = self._day.zone_of(task.chat_id)
-        if self._asks and not self._limit:
-            return tr(NO_QUESTIONS)
         if (done := self._day.actions.outcome(task.chat_id, task.task_id, 0)) is not None:
             return done
         due, words = (read_repeating if self._asks else read_request)(text, now, zone)
@@ -134,10 +129,7 @@ class ScheduleCommands:
         text = (given or "10m").strip()
         if span := _SPAN.fullmatch(text):
             text = f"in {span['count']} {_UNITS[span['unit'].lower()]}"
-        due = read_when(text, now, self._day.zone_of(task.chat_id))
-        if due.rule:
-            raise InvalidInput(tr(ONCE))
-        return due.at
+        return read_when(text, now, self._day.zone_of(task.chat_id)).at
 
     def _once(self, task: Task, effect: Callable[[Connection], str], now: float) -> str:
         """The outcome of this task, which may be repeated after a crash."""

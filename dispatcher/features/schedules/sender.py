@@ -11,14 +11,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import structlog
 from redis import Redis
 
-from dispatcher.features.schedules import keys as schedule_keys
 from dispatcher.features.schedules.table import Schedule, ScheduleKind, Schedules
 from dispatcher.features.schedules.wording import due_text
 from dispatcher.memory.day.memory import DayMemory
@@ -26,7 +23,7 @@ from dispatcher.queue.chats import chosen_language, is_closed
 from dispatcher.queue.scripts import script_text
 from dispatcher.queue.state import read_holds
 from shared.system.faults import crash_point
-from shared.text.translations import later, speaking, tr
+from shared.text.translations import speaking, tr
 from shared.turns.message_origin import is_group
 from shared.turns.records import dumps
 from shared.turns.signed import Button, keyboard_json, secret_in, sign_record
@@ -47,18 +44,13 @@ HELD_WAIT = 2.0
 LATE_SECONDS = 60.0
 #: Our bot's chats have numbers: an answer to another chat would wait for ever.
 _OUR_CHAT = re.compile(r"-?[0-9]+")
-LIMIT_REACHED = later(
-    "I did not ask the scheduled question {number}: this chat may ask {limit} a day (SCHEDULE_LIMIT), and they are used up until tomorrow. "
-    "/every shows them, and /every delete N ends one."
-)
 
 
 class ScheduleSender:
     """One per dispatcher; slow, so it runs in a thread."""
 
-    def __init__(self, day: DayMemory, client: Redis, limit: int, now: Callable[[], float] = time.time) -> None:
-        """`limit`: SCHEDULE_LIMIT."""
-        self._day, self._now, self._client, self._limit = day, now, client, limit
+    def __init__(self, day: DayMemory, client: Redis, now: Callable[[], float] = time.time) -> None:
+        self._day, self._now, self._client = day, now, client
         self._allowed, self._secret = day.settings.allowed, secret_in(day.settings)
         self._remind = client.register_script(script_text("queue/remind"))
         self._ask: Any = client.register_script(script_text("features/schedules/ask_scheduled"))
@@ -111,7 +103,7 @@ class ScheduleSender:
         )
 
     def _ask_question(self, one: Schedule, moment: float, now: float, language: str | None) -> None:
-        name, chat_id, limit = one.name_of(moment), one.chat_id, self._limit
+        name, chat_id = one.name_of(moment), one.chat_id
         task_id = f"every-{name}"
         task = {"task_id": task_id, "chat_id": chat_id, "message": one.text, "submitted_at": now, "scheduled": True}
         task |= {"user_id": one.user_id} if one.user_id else {}
@@ -120,20 +112,12 @@ class ScheduleSender:
         task |= {"chat_type": "group" if is_group(chat_id) else "private"}
         waiting = {"chat": chat_id, "at": now} | ({"user": one.user_id} if one.user_id else {})
         waiting |= {"language": language} if language else {}
-        said = tr(LIMIT_REACHED).format(number=one.number, limit=limit)
-        refusal = {"id": f"limit-{name}", "chat_id": chat_id, "text": said, "created_at": now}
-        day = datetime.fromtimestamp(now, ZoneInfo(one.zone)).strftime("%Y-%m-%d")
-        bot, outbox = keys.bot_waiting(bot_of(chat_id)), keys.outbox(bot_of(chat_id))
+        bot = keys.bot_waiting(bot_of(chat_id))
         awaited = sign_record(self._secret, f"{bot} {task_id}", waiting) if _OUR_CHAT.fullmatch(chat_id) else b""
-        once, asked_today = keys.reminded(f"schedule-{name}"), schedule_keys.asked(day, chat_id)
-        signed = sign_record(self._secret, outbox, refusal)
-        lives = keys.REMINDED_TTL_SECONDS, schedule_keys.TTL_SECONDS
-        asked = self._ask(
-            keys=[once, keys.TASKS, bot, asked_today, outbox],
-            args=[dumps(task), task_id, awaited, limit, signed, *lives],
+        self._ask(
+            keys=[keys.reminded(f"schedule-{name}"), keys.TASKS, bot],
+            args=[dumps(task), task_id, awaited, keys.REMINDED_TTL_SECONDS],
         )
-        if int(asked) < 0:
-            log.warning("a scheduled question was not asked: the chat's limit of the day is reached", limit=limit)
 
 
 def _buttons(number: int) -> tuple[tuple[Button, ...], ...]:

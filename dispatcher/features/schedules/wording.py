@@ -21,9 +21,9 @@ from shared.turns.records import Task
 
 #: The longest text of a schedule, and the longest that a list shows of it. Characters.
 LONGEST_TEXT, QUOTED = 1_000, 120
-#: The most schedules of a chat.
-MOST_SCHEDULES = 100
-TOO_MANY = later("This chat has {most} reminders and scheduled questions, which is the limit. Delete one first.")
+#: The most of a chat. Each is due once a day at most, so this is also how many questions a chat asks, and pays for, in a day.
+MOST = {ScheduleKind.REMINDER: 100, ScheduleKind.QUESTION: 10}
+TOO_MANY = later("This chat has {most} of these, which is the limit. Delete one first.")
 TOO_LONG = later("The text has {count} characters, and at most {most} are kept. Shorten it.")
 #: One that comes once, and one that repeats.
 CONFIRMED = {
@@ -46,8 +46,9 @@ def new_schedule(
 
 def add_schedule(table: Schedules, new: Schedule, connection: Connection) -> str:
     """Stores it in this transaction; the sentence that confirms it, or why it was not stored."""
-    if len(table.rows(new.chat_id, connection)) >= MOST_SCHEDULES:
-        return tr(TOO_MANY).format(most=MOST_SCHEDULES)
+    alike = [row for row in table.rows(new.chat_id, connection) if row.kind == new.kind]
+    if len(alike) >= MOST[new.kind]:
+        return tr(TOO_MANY).format(most=MOST[new.kind])
     return confirmed_text(table.add(new, connection))
 
 

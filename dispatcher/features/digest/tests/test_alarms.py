@@ -36,7 +36,7 @@ from tests.support.machine import free_port, wait_for
 from tests.support.world import World
 
 #: What a look that fails logs.
-WAITS = "what the owner or a chat is to be told must wait"
+WAITS = "what runs in the background must wait"
 NINE = at("2026-11-21T09:00")
 CHECK = "check hmem-night status and its log, then run hmem-night run."
 

@@ -13,8 +13,8 @@ from redis import Redis
 
 from dispatcher.features.digest import digest
 from dispatcher.features.digest.digest import digest_text, send_digests
-from dispatcher.features.digest.outgoing import Outgoing
 from dispatcher.features.digest.tests.looking import DAY, HOUR, MINUTE, at, outbox
+from dispatcher.health.findings import Setup
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType
 from shared.turns.records import Tombstone, Turn
@@ -109,7 +109,7 @@ def test_nothing_forgotten_is_in_it(day: DayMemory) -> None:
 
 
 def send(day: DayMemory, redis: Redis, now: float) -> int:
-    return send_digests(day, nullcontext, Outgoing(redis, day.settings), now, lambda: False)
+    return send_digests(day, nullcontext, lambda: False, Setup(day.settings, redis, lambda: now))
 
 
 def test_each_chat_that_wants_one_gets_it_once_a_day(day: DayMemory, redis: Redis) -> None:
@@ -126,7 +126,6 @@ def test_each_chat_that_wants_one_gets_it_once_a_day(day: DayMemory, redis: Redi
     redis.hset("hcli:mem:digests", CHAT, "2026-11-20")
     assert send(day, redis, EIGHT + HOUR) == 1
     assert "Gestern, Freitag, 20. November 2026:" in outbox(redis)[-1]["text"], "the language that the chat has chosen"
-    assert redis.hget("hcli:mem:morning", "digests-until") is None
     assert send(day, redis, EIGHT + DAY) == 0, "nothing was said on that day"
 
 

@@ -11,7 +11,7 @@ from dispatcher.features.digest import heartbeat
 from dispatcher.features.digest.heartbeat import beat
 from dispatcher.features.digest.outgoing import Outgoing
 from dispatcher.features.digest.tests.looking import DAY, HOUR, MINUTE, at, failed_night, good_night
-from dispatcher.health.nights import NIGHT_KEYS, read_nights
+from dispatcher.health.findings import Setup
 from shared.config.settings import load_settings
 from tests.servers.heartbeat import HeartbeatServer
 from tests.support.machine import free_port
@@ -26,7 +26,7 @@ def service() -> Iterator[HeartbeatServer]:
 
 
 def look(redis: Redis, url: str, now: float) -> None:
-    beat(url, read_nights([redis.get(key) for key in NIGHT_KEYS]), Outgoing(redis, load_settings()), now)
+    beat(Setup(load_settings(heartbeat_url=url), redis, lambda: now))
 
 
 def test_once_for_each_good_night_whoever_looks(redis: Redis, service: HeartbeatServer) -> None:

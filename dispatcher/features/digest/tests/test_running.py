@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing, nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from dispatcher.features.digest.tests.looking import (
     ran_since,
     set_report,
 )
+from dispatcher.health.findings import Setup
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType
 from shared.wire.client import open_async_redis
@@ -79,8 +81,8 @@ def test_a_dispatcher_that_stops_lets_a_look_end_first(light: World) -> None:
     """Its connection was once closed while it read: the process stayed for the 30 seconds of its time limit, and logged a traceback."""
     code = (
         "from dispatcher.cli import main as cli\nfrom dispatcher.features.digest import part\npart.FIRST_SECONDS = 0\n"
-        "def slow(self, client, now): client.set('begun', 1); client.blpop('never', 2); client.set('ended', 1)\n"
-        "part.DigestPart.tell_owner = slow\ncli.main()"
+        "def slow(setup): setup.redis.set('begun', 1); setup.redis.blpop('never', 2); setup.redis.set('ended', 1)\n"
+        "part.DigestPart.tells = lambda self: {'slow': slow}\ncli.main()"
     )
     log = light.root / "slow-look.log"
     with (
@@ -92,7 +94,7 @@ def test_a_dispatcher_that_stops_lets_a_look_end_first(light: World) -> None:
         wait_for(lambda: light.redis.get("begun"), "the look to begin")
         running.terminate()
         assert running.wait(600) == 0
-    assert light.redis.get("ended") and "a look at" not in log.read_text(), log.read_text()
+    assert light.redis.get("ended") and "in the background" not in log.read_text(), log.read_text()
 
 
 @pytest.mark.slow
@@ -131,10 +133,9 @@ def tell_all(world: World, guarded: Guarded, admin: Redis) -> None:
         settings = world.settings(report_chat="9912", report_at="00:00", heartbeat_url=service.url)
         with closing(DayMemory(settings, nullcontext)) as day:
             day.remembering.add("9912", MemoryType.FACT, "Ann lives in Lisbon", now=time.time())
-            watch = part_of(settings, day)
-            for seconds in (0, 600):
-                watch.tell_owner(client, time.time() + seconds)
-                watch.tell_chats(client, time.time() + seconds)
+            for now in (time.time(), time.time() + 600):
+                for tell in part_of(settings, day).tells().values():
+                    tell(Setup(settings, client, partial(float, now)))
             asyncio.run(noted(guarded.urls["dispatcher"]))
         assert service.asked == ["/fail"]
     names = [one["id"].split("-")[0] for one in outbox(admin)]

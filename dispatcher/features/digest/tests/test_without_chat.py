@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import nullcontext
 
 from structlog.testing import capture_logs
 
-from dispatcher.features.digest.tests.looking import HOUR, failed_night, good_night, part_of, ran_since
-from dispatcher.memory.day.memory import DayMemory
+from dispatcher.features.digest.alarms import send_alarms
+from dispatcher.features.digest.tests.looking import HOUR, failed_night, good_night, ran_since
+from dispatcher.health.findings import Setup
 from shared.release.retention import write_pin
 from tests.support.world import World
 
@@ -28,12 +28,11 @@ def test_without_a_chat_to_tell_each_alarm_is_a_line_of_the_log_once_a_day(light
     ran_since(light.root / "state")
     good_night(light.redis, time.time() - 60 * HOUR)
     settings = light.settings()
-    watch = part_of(settings, DayMemory(settings, nullcontext))
     now = time.time()
 
     def logged(hours: float) -> list[str]:
         with capture_logs() as lines:
-            watch.tell_owner(light.redis, now + hours * HOUR)
+            send_alarms(Setup(settings, light.redis, lambda: now + hours * HOUR))
         return [line["event"] for line in lines if line["log_level"] == "error" and "Alarm: Redis" not in line["event"]]
 
     (said,) = logged(0)

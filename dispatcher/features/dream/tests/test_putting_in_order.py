@@ -12,10 +12,11 @@ import pytest
 
 from dispatcher.features.dream import checks
 from dispatcher.features.dream.changes import changes_made
-from dispatcher.features.dream.putting_in_order import Dream, Dreaming
+from dispatcher.features.dream.putting_in_order import Dreaming
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.requests import owner_task
 from dispatcher.memory.store.memories import MemoryType
+from shared.turns.note_changes import Dream
 from shared.turns.records import Tombstone, Turn
 from tests.support.world import World
 
@@ -57,8 +58,7 @@ def dream(
 ) -> Dream:
     """`answer`: instead of these changes."""
     said = json.dumps({"changes": [{"messages": [1], **one} for one in changes]}) if answer is None else answer
-    record = {"run": run, "chat_id": chat, "turns": turns, "notes": [0] * memories, "propose": False, "at": TUESDAY}
-    return Dream.from_json(record | {"answer": said})
+    return Dream(run=run, chat_id=chat, turns=turns, notes=[0] * memories, propose=False, at=TUESDAY, answer=said)
 
 
 def texts(day: DayMemory, chat: str = CHAT) -> list[str]:

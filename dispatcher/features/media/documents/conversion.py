@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 import signal
 import sys
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from shared.config.settings import Settings
 from shared.text.format import counted, cut
 from shared.text.translations import later, tr
 from shared.turns.speakers import plain_name
+from shared.wire.json import record_of
 
 log = structlog.get_logger()
 
@@ -123,14 +123,13 @@ class DocumentReader:
             )
             if ended.exit_code == -signal.SIGXCPU:
                 return {"refused": "time"}
-            said = json.loads(ended.output)
+            return record_of(ended.output) or {"refused": "memory"}
         except TimeoutError:
             return {"refused": "time"}
         except OutputTooLarge:
             return {"refused": "memory"}
-        except (OSError, ValueError) as error:  # it was killed, or could not be started
+        except OSError as error:  # it could not be started
             return {"refused": "memory", "reason": type(error).__name__}
-        return said if isinstance(said, dict) else {"refused": "damaged"}
 
     def _refused(self, reason: str, why: object = None) -> NotRead:
         log.info("a document is not read", reason=reason, error=why)

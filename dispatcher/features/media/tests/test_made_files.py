@@ -11,12 +11,13 @@ from typing import Any, cast
 
 import pytest
 
+from dispatcher.answering.turn import ForAnswer
 from dispatcher.features.media import made_files
-from dispatcher.features.media.made_files import Made, MadeFiles, clean_name
+from dispatcher.features.media.made_files import MadeFiles, clean_name
 from shared.system.files import safe_name
 from tests.support.world import World
 
-CHAT = "9912"
+CHAT, NOTHING = "9912", ForAnswer([])
 
 
 class Stored(dict[str, bytes]):
@@ -41,7 +42,7 @@ class Directory:
     def begin(self, task: str) -> None:
         asyncio.run(self.made_files.note(CHAT, task))
 
-    def made(self, task: str) -> Made:
+    def made(self, task: str) -> ForAnswer:
         return asyncio.run(self.made_files.made(CHAT, task))
 
     def names(self, task: str) -> list[str]:
@@ -61,14 +62,14 @@ def directory(light: World) -> Directory:
 def test_what_is_new_or_changed_is_sent_and_nothing_else(directory: Directory) -> None:
     directory.write("old.txt")
     directory.begin("t1")
-    assert directory.made("t1") == Made()
+    assert directory.made("t1") == NOTHING
     directory.write("report.csv", b"a,b\n")
     (file,) = directory.made("t1").files
     assert (file.kind, file.name, file.size) == ("document", "report.csv", 4)
     assert directory.store[file.sha256] == b"a,b\n"
     assert directory.names("t1") == ["report.csv"], "may be repeated"
     directory.begin("t2")
-    assert directory.made("t2") == Made()
+    assert directory.made("t2") == NOTHING
     directory.write("old.txt", b"other words")
     assert directory.names("t2") == ["old.txt"]
 
@@ -100,7 +101,7 @@ def test_only_plain_files_are_read(directory: Directory, light: World, monkeypat
     directory.write("fine.txt")
     made = directory.made("t1")
     assert [one.name for one in made.files] == ["fine.txt"]
-    said = "\n".join(made.notes)
+    said = "\n".join(made.below)
     for name in ("link.txt", "relative.txt", "hard.txt", "null", "pipe", "socket"):
         assert f"{name} is not sent: it is not a regular file." in said
     assert "empty.txt is not sent: it is empty." in said
@@ -115,7 +116,7 @@ def test_a_directory_that_is_a_link_is_not_entered(directory: Directory, light: 
     (elsewhere / "a.txt").write_text("SECRET")
     directory.path.rmdir()
     directory.path.symlink_to(elsewhere)
-    assert directory.made("t1") == Made()
+    assert directory.made("t1") == NOTHING
 
 
 def test_the_limits_are_told(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +128,7 @@ def test_the_limits_are_told(light: World, monkeypatch: pytest.MonkeyPatch) -> N
         os.utime(path, (number, number))
     made = directory.made("t1")
     assert [one.name for one in made.files] == ["0.bin"]
-    assert made.notes == ["1.bin is not sent: it is larger than what is left of the 0.001 MB that an answer may have."]
+    assert made.below == ["1.bin is not sent: it is larger than what is left of the 0.001 MB that an answer may have."]
 
 
 @pytest.mark.parametrize(("name", "shown"), [

@@ -8,11 +8,13 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from dispatcher.answering.retry import look_again
 from dispatcher.features.media import claude_sessions
 from dispatcher.features.media.claude_sessions import FOLDER, NO_PICTURE, ClaudeSessions
 from tests.support.machine import wait_for
@@ -122,7 +124,7 @@ def test_a_fault_of_redis_is_waited_out(light: World, monkeypatch: pytest.Monkey
     async def work() -> None:
         async with sessions.using(session, "9912", media=True):
             pass
-        watching = asyncio.create_task(sessions.watch(current))
+        watching = asyncio.create_task(look_again("pictures", partial(sessions.look, current), 0.01))
         while (light.root / "state" / FOLDER / session).exists():
             await asyncio.sleep(0.01)
         watching.cancel()

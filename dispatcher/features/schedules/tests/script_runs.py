@@ -1,14 +1,8 @@
-"""The paths of `ask_scheduled.lua`."""
+"""The paths of `ask_scheduled.lua`: the first time, and again."""
 
 from __future__ import annotations
 
 from tests.support.redis.scripts import ScriptRun
 
-
-def ask(*before: str) -> ScriptRun:
-    task = '{"task_id": "t1", "chat_id": "9912", "message": "hello"}'
-    given = (task, "t1", "record", 3, "one too many", 3600, 3600)
-    return ScriptRun("dispatcher/features/schedules/ask_scheduled", "dispatcher", given, before)
-
-
-RUNS = (ask(), ask("SET hcli:mem:scheduled:2026-11-28:9912 3"))
+GIVEN = ('{"task_id": "t1", "chat_id": "9912", "message": "hello"}', "t1", "record", 3600)
+RUNS = (ScriptRun("dispatcher/features/schedules/ask_scheduled", "dispatcher", GIVEN),)

@@ -17,9 +17,8 @@ from dispatcher.features.schedules import sender as module
 from dispatcher.features.schedules import wording
 from dispatcher.features.schedules.schedule_dates import read_repeating, read_request
 from dispatcher.features.schedules.sender import ScheduleSender
-from dispatcher.features.schedules.settings import ScheduleSettings
 from dispatcher.features.schedules.table import Schedule, ScheduleKind, Schedules
-from dispatcher.features.schedules.wording import confirmed_text, new_schedule
+from dispatcher.features.schedules.wording import MOST, add_schedule, confirmed_text, new_schedule
 from dispatcher.memory.day.memory import DayMemory
 from shared.errors import StoreUnavailable
 from shared.text.translations import current_language
@@ -44,14 +43,7 @@ class Clock:
     def start(self, world: World, count: int = 1) -> None:
         for _ in range(count):
             day = DayMemory(world.settings(), nullcontext)
-            self.running.append(
-                (
-                    day,
-                    ScheduleSender(
-                        day, world.redis, world.settings().of(ScheduleSettings).schedule_limit, lambda: self.now
-                    ),
-                )
-            )
+            self.running.append((day, ScheduleSender(day, world.redis, lambda: self.now)))
 
     def stop(self) -> None:
         for day, _ in self.running:
@@ -94,7 +86,7 @@ def test_what_is_due_comes_in_the_language_that_the_chat_has_chosen(
     now = at("2026-11-20 12:00")
     remember(day, "in 20 minutes tea", now)
     remember(day, "every day 12:10 news", now, question=True)
-    ScheduleSender(day, light.redis, 10, lambda: now + 1_200).round()
+    ScheduleSender(day, light.redis, lambda: now + 1_200).round()
     assert said == [spoken] and current_language() == "en"
     task = json.loads(light.redis.lrange(keys.TASKS, 0, -1)[0])
     assert task.get("language") == (spoken if spoken != "en" else None), "the answer is given in it, too"
@@ -109,7 +101,7 @@ def test_a_reminder_does_not_wait_for_who_writes_to_the_store(
     monkeypatch.setattr(Schedules, "prune", locked)
     now = at("2026-11-20 12:00")
     remember(day, "in 20 minutes tea", now)
-    ScheduleSender(day, light.redis, 10, lambda: now + 1_200).round()
+    ScheduleSender(day, light.redis, lambda: now + 1_200).round()
     assert len(outbox(light)) == 1
 
 
@@ -211,11 +203,10 @@ def test_a_late_one_says_so_and_comes_once(light: World, day: DayMemory, clock: 
     assert Schedules(day.database).of_chat(CHAT)[0].due == at("2026-11-30 09:00")
 
 
-def test_scheduled_questions_are_tasks_up_to_the_limit_of_the_day(light: World, clock: Clock) -> None:
-    light.environment |= {"SCHEDULE_LIMIT": "2"}
+def test_scheduled_questions_are_tasks_in_their_order_and_wait_behind_what_is_held(light: World, clock: Clock) -> None:
     clock.start(light)
     day, sender = clock.running[0]
-    for hour in (9, 10, 11, 12):
+    for hour in (9, 10):
         remember(day, f"day {hour}:00 What is new at {hour}?", clock.now, question=True)
     clock.now = at("2026-11-26 12:00")
     hold = {"since": clock.now, "next": clock.now + 60, "why": "I am over my usage limit"}
@@ -229,8 +220,19 @@ def test_scheduled_questions_are_tasks_up_to_the_limit_of_the_day(light: World, 
         ("What is new at 9?", True, "7"), ("What is new at 10?", True, "7"),
     ]  # fmt: skip
     assert all(light.redis.hexists("hcli:mem:bot:waiting:main", one["task_id"]) for one in tasks)
-    (told,) = outbox(light)
-    assert "this chat may ask 2 a day (SCHEDULE_LIMIT)" in told["text"]
     clock.now = at("2026-11-27 09:00")
     sender.round()
-    assert light.redis.llen("hcli:tasks") == 3, "a new day has a new budget"
+    assert light.redis.llen("hcli:tasks") == 3
+
+
+def test_a_chat_has_so_many_questions_as_it_may_ask_in_a_day_and_reminders_beside_them(
+    light: World, day: DayMemory
+) -> None:
+    now, table = at("2026-11-26 08:00"), Schedules(day.database)
+    for _ in range(MOST[ScheduleKind.QUESTION]):
+        remember(day, "day 9:00 What is new?", now, question=True)
+    due, words = read_repeating("day 9:00 One more?", now, BERLIN)
+    for kind, said in ((ScheduleKind.QUESTION, "This chat has 10 of these"), (ScheduleKind.REMINDER, "Reminder 11: ")):
+        new = new_schedule(Task("t", CHAT, words, "7"), kind, words, due, now, BERLIN)
+        with day.database.begin() as connection:
+            assert add_schedule(table, new, connection).startswith(said)
