@@ -47,6 +47,11 @@ class Core:
     results: ResultBuilder
     claude: ClaudeCli
 
+    @property
+    def remembers(self) -> bool:
+        """Whether memories are stored at all."""
+        return self.day.wanted and self.settings.memory_tokens > 0
+
 
 @specification(fails="closed")
 def dispatcher(core: Core) -> object | None:

@@ -37,7 +37,7 @@ class ResultBuilder:
 
     def __init__(self, settings: Settings) -> None:
         self._secret = signing_key(settings, "no answer could be signed")
-        self._session_ttl, self._rights = settings.session_ttl, Rights(settings)
+        self._rights = Rights(settings)
 
     def sign(self, task_id: str, output: str, usage: dict[str, object] | None = None, **more: Any) -> Result:
         """`more`: as `Result.sign` takes it; `error`: the output is not an answer but the reason why there is none."""
@@ -77,7 +77,6 @@ class ResultBuilder:
             task,
             signed,
             turns,
-            self._session_ttl,
             begun.session,
             turn.session,
             counters + [(name, _plain(value)) for name, value in usage.items() if name != "model"],
@@ -100,28 +99,23 @@ class ResultBuilder:
     def broken(self, task: Task, claimed_at: float) -> Finished:
         """For a task that failed by a defect of ours: an apology, and the session is left unchanged."""
         output = f"{tr(APOLOGY).format(reason=tr(OUR_FAULT))} {tr(TRY_AGAIN)}"
-        return self._unanswered(task, claimed_at, output, "error", errors="1")
+        return self._unanswered(task, claimed_at, output, "error")
 
-    def refused_question(self, turn: TurnInProgress) -> Finished:
-        """For a message of which nothing could be read: the sentence, and the session is left unchanged."""
-        return self._unanswered(turn.unanswered, turn.claimed_at, turn.refusal, "error", errors="1")
-
-    def declined(self, turn: TurnInProgress, sentence: str) -> Finished:
-        """For a message that a feature declines: it is stored, and the session is left unchanged."""
-        return self._unanswered(turn.unanswered, turn.claimed_at, sentence, "declined")
+    def unanswered(self, turn: TurnInProgress, sentence: str, outcome: str) -> Finished:
+        """For a message of which nothing could be read, or that a feature declines: it is stored, and the session is left unchanged."""
+        return self._unanswered(turn.unanswered, turn.claimed_at, sentence, outcome)
 
     def cancelled(self, turn: TurnInProgress) -> Finished:
         """An existing session can be resumed, whatever the CLI had written of this message; a new one may not exist, so it is not stored."""
         begun = turn.begun
-        finished = self._unanswered(turn.unanswered, turn.claimed_at, tr(CANCELLED), "cancelled")
+        finished = self.unanswered(turn, tr(CANCELLED), "cancelled")
         was = begun.session or finished.session_was
         return replace(finished, session_was=was, session=begun.session if begun.resume else "")
 
     def not_again(self, turn: TurnInProgress) -> Finished:
         """For a task that is already done (the script detects that), or that killed its worker too often."""
         deaths = turn.begun.deaths
-        output = tr(POISON).format(count=deaths)
-        finished = self._unanswered(turn.unanswered, turn.claimed_at, output, "dead_lettered", errors="1")
+        finished = self.unanswered(turn, tr(POISON).format(count=deaths), "dead_lettered")
         return replace(finished, dead_reason=f"its worker died {deaths} times")
 
     def without_turn(self, task: Task, sentence: str) -> Finished:
@@ -134,8 +128,7 @@ class ResultBuilder:
         signed = self.sign(
             task.task_id, reply.text, error=reply.error, buttons=reply.buttons, reply_command=reply.reply_command
         )
-        ttl, forget, corrected = self._session_ttl, reply.forgotten, reply.corrected
-        return Finished(task, signed, [], ttl, stats=counters, forget=forget, corrected=corrected)
+        return Finished(task, signed, [], stats=counters, forget=reply.forgotten, corrected=reply.corrected)
 
     def _row(self, turn: TurnInProgress) -> Keyboard:
         """The buttons below an answer. In a group all but one would be in everybody's way, since only one person could press them."""
@@ -147,11 +140,11 @@ class ResultBuilder:
         why = [] if turn.answer.error is not None else [(tr("Why?"), f"/why {task_id}")]
         return keyboard(row_of(*forget), row_of(*why, (tr("Retry"), f"/retry {task_id}")))
 
-    def _unanswered(self, task: Task, claimed_at: float, output: str, outcome: str, errors: str = "0") -> Finished:
+    def _unanswered(self, task: Task, claimed_at: float, output: str, outcome: str) -> Finished:
         """Only the message is stored, and the session is not changed."""
         signed, said = self.sign(task.task_id, output, error=True), _user_turn(task, claimed_at, None)
-        counters = [("tasks", "1"), ("errors", errors)]
-        return Finished(task, signed, [said], self._session_ttl, stats=counters, outcome=outcome)
+        counters = [("tasks", "1"), ("errors", "0" if outcome in ("declined", "cancelled") else "1")]
+        return Finished(task, signed, [said], stats=counters, outcome=outcome)
 
 
 def _user_turn(task: Task, claimed_at: float, session: str | None) -> Turn:

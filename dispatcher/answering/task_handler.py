@@ -22,8 +22,8 @@ from dispatcher.answering.results import CANCELLED
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.turn import TurnInProgress
 from dispatcher.memory.tombstones import FORGOTTEN, erases
-from dispatcher.queue.cancellation import Run
-from dispatcher.queue.existing_values import ANY, LOOKS, NO_TURNS, are_own, named, sha1
+from dispatcher.queue.cancellation import Run, end_unwanted
+from dispatcher.queue.existing_values import NO_TURNS, are_own, named, sha1
 from dispatcher.queue.refused import USED_ID, addressable_id, parsed_task
 from dispatcher.queue.tasks import MAX_ATTEMPTS, Begun, Claim, Finished
 from shared.system.faults import crash_point
@@ -95,43 +95,27 @@ class TaskHandler:
         if command:
             return results.reply(task, await parts.commands.reply_to(task, command, turn.claimed_at))
         if declined := await parts.hooks.ask_async(decline, task=task, now=turn.claimed_at):
-            return results.declined(turn, declined[0])
+            return results.unanswered(turn, declined[0], "declined")
         return await parts.conversation.answer(turn)
 
     async def _begin(self, turn: TurnInProgress, *, with_session: bool, erased: bool) -> Begun:
-        """What is known of the task, including an earlier cancellation. RecordRefused if turns of another task exist under its id."""
-        task, run, tombstones = turn.task, turn.run, turn.tombstones
-        settings = self.parts.core.settings
-        fresh = str(uuid4()) if with_session and not erased else ""
+        """What is known of the task; the run has an earlier cancellation. RecordRefused if turns of another task exist under its id."""
+        queue, task, run, tombstones = self.parts.core.queue, turn.task, turn.run, turn.tombstones
+        await keep_trying(lambda: end_unwanted(self.parts.core.redis, [run], self.judge_existing))
+        fresh = str(uuid4()) if with_session and not erased and not run.cancelled else ""
         if any(one.erase for one in tombstones) and await keep_trying(
-            lambda: self.parts.core.queue.end_if_forgotten(task.chat_id, tombstones)
+            lambda: queue.end_if_forgotten(task.chat_id, tombstones)
         ):
             log.warning("the current conversation is ended: it contains something that was forgotten")
-        begin = partial(
-            self.parts.core.queue.begin,
-            turn.asked,
-            fresh,
-            settings.session_ttl,
-            tombstones,
-            replay=settings.session_mode == "replay",
-        )
-        existing_turns, looks = NO_TURNS, 0
+        existing_turns = NO_TURNS
         while True:
-            forged = run.forged if looks < LOOKS else ANY
-            begun = await keep_trying(partial(begin, forged=forged, existing_turns=existing_turns))
+            begun = await keep_trying(partial(queue.begin, turn.asked, fresh, tombstones, existing_turns))
             self.parts.cache_dropper.seen = begun.mark
-            looks += 1
-            run.awaited |= begun.awaited
-            if begun.cancelled:
-                run.cancel()
-            if begun.done is None and named(begun.turns) != existing_turns and not erased:
-                if not are_own(turn.asked, begun.turns):
-                    raise RecordRefused(USED_ID)
-                existing_turns = named(begun.turns)  # it was finished before, but the mark has expired
-            elif begun.existing_result and not run.cancelled:
-                self.judge_existing(run, begun.existing_result)  # of an unsigned one: look again without it
-            else:
+            if begun.done is not None or named(begun.turns) == existing_turns or erased:
                 return begun
+            if not are_own(turn.asked, begun.turns):
+                raise RecordRefused(USED_ID)
+            existing_turns = named(begun.turns)  # it was finished before, but the mark has expired
 
     async def _finish(self, claim: Claim, finished: Finished, started: float) -> None:
         """It is asked again later where that may help. RecordRefused if its id is another task's by now."""

@@ -20,7 +20,7 @@ from redis.asyncio import Redis
 from dispatcher.answering.hooks import background, dispatcher_stopping
 from dispatcher.answering.task_handler import TaskHandler
 from dispatcher.health.watchdog import Supervisor
-from dispatcher.queue.cancellation import Run, look_at
+from dispatcher.queue.cancellation import Run, end_unwanted
 from dispatcher.queue.tasks import NOT_YET, Claim
 from shared.config.settings import Settings
 from shared.errors import RedisUnavailable
@@ -204,14 +204,7 @@ class Worker:
             if not runs:
                 continue
             try:
-                for run, look in zip(runs, await look_at(self._redis, runs), strict=True):
-                    if look.cancelled:
-                        run.cancel()
-                        continue
-                    if look.existing:
-                        self._handler.judge_existing(run, look.existing)
-                    if not run.cancelled:
-                        run.seen_pending(look.pending)
+                await end_unwanted(self._redis, runs, self._handler.judge_existing)
             except redis.RedisError:
                 pass  # the claim loop logs it
             except Exception:

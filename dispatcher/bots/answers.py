@@ -1,18 +1,25 @@
-"""The answers to a bot's tasks, as Redis has them: what is written of one so far, and the signed result."""
+"""The answers to a bot's tasks: what Redis has of them (what is written of one so far, and the signed result), and how the former is shown."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import cast
 
 import structlog
 from redis import ResponseError
 from redis.asyncio import Redis
 
+from shared.text.translations import later, tr
 from shared.turns.records import RecordRefused
-from shared.turns.signed import PARTIAL_BYTES, RESULT_BYTES, Result
+from shared.turns.signed import PARTIAL_BYTES, RESULT_BYTES, PartialAnswer, Result
 from shared.wire import keys
 
 log = structlog.get_logger()
+
+PLACEHOLDER = "…"
+THINKING = later("Thinking…")
+USING = later("Using {tool}…")
+RETRYING = later("Claude cannot be reached; trying again…")
 
 
 class Answers:
@@ -20,48 +27,65 @@ class Answers:
 
     def __init__(self, redis: Redis, secret: str) -> None:
         self._redis, self._secret = redis, secret
-        self._junk = set[str]()  # tasks whose unsigned result was logged
+        self._junk = set[str]()  # tasks whose unsigned answer was logged
+        self._partials: dict[str, tuple[bytes, PartialAnswer | None]] = {}  # as they were at the last look
 
     async def results(self, task_ids: list[str]) -> tuple[dict[str, bytes], dict[str, str]]:
-        """The signed results; and of the tasks whose key has something else, what is wrong with that. It is not fetched if it is too large."""
+        """The signed results; and of the tasks whose key has something else, what is wrong with that."""
         results, junk = dict[str, bytes](), dict[str, str]()
-        async with self._redis.pipeline(transaction=False) as pipe:
-            for one in task_ids:
-                pipe.strlen(keys.result(one))
-            sizes = await pipe.execute(raise_on_error=False) if task_ids else []
-        for one, size in zip(task_ids, sizes, strict=True):
-            if size == 0:
-                continue
+        for one, raw in zip(task_ids, await self._fetched(map(keys.result, task_ids), RESULT_BYTES), strict=True):
             try:
-                if raw := await self._result(one, size):
+                if isinstance(raw, ResponseError):
+                    raise RecordRefused("a key of another type")
+                if raw:
+                    Result.verified(self._secret, one, raw)
                     results[one] = raw
             except RecordRefused as error:
                 junk[one] = str(error)
                 self._log_junk(one, str(error))
         return results, junk
 
-    async def _result(self, task_id: str, size: object) -> bytes | None:
-        """RecordRefused for a value that is not signed for this task."""
-        if isinstance(size, ResponseError):
-            if not str(size).startswith("WRONGTYPE"):
-                raise size
-            raise RecordRefused("a key of another type")
-        if isinstance(size, int) and size > RESULT_BYTES:
-            raise RecordRefused(f"{size} bytes are more than an answer can have")
-        raw = cast(bytes | None, await self._redis.get(keys.result(task_id)))
-        if raw:
-            Result.verified(self._secret, task_id, raw)
-        return raw
+    async def partials(self, task_ids: list[str]) -> dict[str, PartialAnswer]:
+        """What is written of these answers."""
+        before, self._partials = self._partials, {}
+        for one, raw in zip(task_ids, await self._fetched(map(keys.partial, task_ids), PARTIAL_BYTES), strict=True):
+            if isinstance(raw, bytes) and raw:
+                known = before.get(one)
+                self._partials[one] = known if known and known[0] == raw else (raw, self._partial(one, raw))
+        return {one: partial for one, (_, partial) in self._partials.items() if partial}
 
-    async def partials(self, task_ids: list[str]) -> dict[str, bytes]:
-        """What is written of these answers, unverified: at most the size that one can have, whatever is stored there."""
+    async def _fetched(self, names: Iterable[str], most: int) -> list[bytes | ResponseError]:
+        """Their values, b"" for none, the error for a key of another type. Of one that is too large, whatever it is, one byte too much."""
         async with self._redis.pipeline(transaction=False) as pipe:
-            for one in task_ids:
-                pipe.getrange(keys.partial(one), 0, PARTIAL_BYTES)
-            found = await pipe.execute(raise_on_error=False) if task_ids else []
-        return {one: raw for one, raw in zip(task_ids, found, strict=True) if isinstance(raw, bytes) and raw}
+            for name in names:
+                pipe.getrange(name, 0, most)
+            found = await pipe.execute(raise_on_error=False) if pipe.command_stack else []
+        for one in found:
+            if isinstance(one, Exception) and not str(one).startswith("WRONGTYPE"):
+                raise one
+        return cast(list[bytes | ResponseError], found)
+
+    def _partial(self, task_id: str, raw: bytes) -> PartialAnswer | None:
+        try:
+            return PartialAnswer.verified(self._secret, task_id, raw)
+        except RecordRefused as error:
+            self._log_junk(task_id, str(error))
+            return None
 
     def _log_junk(self, task_id: str, reason: str) -> None:
         if task_id not in self._junk:
             self._junk.add(task_id)
-            log.error("a result is not signed by the dispatcher and is ignored", task=task_id, reason=reason)
+            log.error("an answer is not signed by the dispatcher and is ignored", task=task_id, reason=reason)
+
+
+def shown_now(partial: PartialAnswer) -> tuple[str, str]:
+    """(text, line about what is being done)."""
+    if partial.doing == "tool":
+        server, _, tool = partial.tool.removeprefix("mcp__").rpartition("__")
+        name = " ".join(f"{server}: {tool}".split() if server else tool.split())
+        return partial.text, tr(USING).format(tool=name) if name else tr("Using a tool…")
+    if partial.doing == "retrying":
+        return partial.text, tr(RETRYING)
+    if partial.text.strip():
+        return partial.text, ""
+    return "", tr(THINKING) if partial.doing == "thinking" else PLACEHOLDER

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
@@ -41,7 +41,7 @@ from dispatcher.claude.sandbox import Walls
 from shared.config.settings import Settings
 from shared.config.tools import ChatTools, permissions
 from shared.system.files import make_dir
-from shared.text.translations import later, tr
+from shared.text.translations import tr
 
 __all__ = ["Answer", "ClaudeCli", "ClaudeRequest"]
 
@@ -74,7 +74,7 @@ ALONE = "~alone"
 class ClaudeRequest:
     """One call: the bare message, the chat's session and whether it exists, the prompt file (None: nothing to add), and what this call has in
     addition to the settings: files that name MCP servers, tools that may be used. `blocks`: content ahead of the message, as the Messages API has
-    it (images, documents); their texts and titles are disarmed as the message is. `tools`: those of the chat, None for CLAUDE_ALLOWED_TOOLS;
+    it (images, documents); their texts and titles are disarmed as the message is. `tools`: those of the chat;
     `approver`: the MCP tool that decides about tools that ask, "" if none do; `alone`: without the owner's MCP servers."""
 
     message: str
@@ -86,7 +86,7 @@ class ClaudeRequest:
     mcp_config_files: tuple[Path, ...] = ()
     more_tools: tuple[str, ...] = ()
     blocks: tuple[dict[str, Any], ...] = ()
-    tools: ChatTools | None = None
+    tools: ChatTools = field(default_factory=ChatTools)
     approver: str = ""
     alone: bool = False
 
@@ -166,8 +166,6 @@ class ClaudeCli:
     async def ask(self, question: ClaudeRequest, report: Callable[[Progress], None] | None = None) -> Answer:
         """Run the CLI once; `report` gets the answer while it is written. Never raises for what the CLI does; a cancelled call ends the whole
         process group."""
-        if not question.message.strip():
-            return failed(later("the message is empty"), advice=later("Please write something."))
         if not SESSION_ID.fullmatch(question.session):  # it could be read as an option
             return failed(GONE, f"not a session id: {question.session!r}", follows=Follows.NEW_SESSION)
         streams = report is not None or bool(question.blocks)
@@ -195,9 +193,7 @@ class ClaudeCli:
     async def ask_alone(self, prompt: str, model: str = "") -> Answer:
         """One question without a chat's session, memory, tools or MCP servers: what it says reaches nothing."""
         directory = make_dir(self._settings.hmem_state_dir / "chats" / ALONE)
-        return await self.ask(
-            ClaudeRequest(prompt, str(uuid4()), False, model or None, directory, None, tools=ChatTools(), alone=True)
-        )
+        return await self.ask(ClaudeRequest(prompt, str(uuid4()), False, model or None, directory, None, alone=True))
 
     async def flags(self) -> tuple[str, ...]:
         """Flags that this version of the CLI supports: read once for each version of the file (the CLI updates itself)."""
@@ -230,11 +226,8 @@ class ClaudeCli:
         return tuple(word for switch in SWITCHES if switch[0] in words for word in switch)
 
     def _environment_for(self, question: ClaudeRequest) -> dict[str, str]:
-        more = self._servers(question) or built_in_tools(self._tools(question).allowed)
+        more = self._servers(question) or built_in_tools(question.tools.allowed)
         return self._environment if more else self._environment | NO_ATTACHMENTS
-
-    def _tools(self, question: ClaudeRequest) -> ChatTools:
-        return question.tools or ChatTools(self._settings.claude_allowed_tools or "")
 
     def _servers(self, question: ClaudeRequest) -> list[Path]:
         """Files that name MCP servers: the owner's, then those of this call."""
@@ -243,7 +236,7 @@ class ClaudeCli:
 
     def _arguments(self, question: ClaudeRequest, flags: tuple[str, ...], *, streams: bool) -> list[str]:
         """Options with several values come last, each followed by another option, so that none takes the values of another."""
-        may = self._tools(question)
+        may = question.tools
         asked = may.asked if question.approver else ()
         tools = built_in_tools(",".join([may.allowed, *asked]))
         arguments = [

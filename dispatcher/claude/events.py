@@ -44,9 +44,8 @@ class ProgressReader:
         try:
             record = orjson.loads(line)
         except orjson.JSONDecodeError:
-            return bool(line.strip()) and not line.lstrip().startswith(
-                b"{"
-            )  # words that explain why there is no answer
+            # Words that explain why there is no answer.
+            return bool(line.strip()) and not line.lstrip().startswith(b"{")
         if not isinstance(record, dict) or record.get("type", "result") == "result":  # without a type: one object alone
             return True
         event = record.get("event")

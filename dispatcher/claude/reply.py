@@ -210,10 +210,8 @@ def read_answer(ended: Ended, session: str, *, resumed: bool, model: str | None 
     if not record:
         return failed(_no_answer("it is not one JSON object"), f"exit {ended.exit_code}: {complaint}")
     usage, session_cost = _usage(record, resumed=resumed)
-    if (
-        resumed and ended.exit_code == 0 and (gone := _complained(0, complaint)) and gone.why == GONE
-    ):  # it has answered, knowing nothing of the conversation
-        return gone
+    if resumed and ended.exit_code == 0 and (gone := _complained(0, complaint)) and gone.why == GONE:
+        return gone  # it has answered, knowing nothing of the conversation
     answer = _of_record(record, ended.exit_code, complaint, session)
     if named := _model(record.get("modelUsage"), model):
         usage["model"] = named

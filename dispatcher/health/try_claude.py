@@ -17,7 +17,6 @@ from dispatcher.claude.reply import Answer, Follows
 from dispatcher.health.findings import Fault, Finding, ok, problem, warning
 from shared.config.packages import how_to_get_claude
 from shared.config.settings import Settings
-from shared.config.tools import ChatTools
 from shared.errors import ClaudeUnavailable
 from shared.system.files import PrivateDir, make_dir
 
@@ -32,9 +31,7 @@ def try_claude(settings: Settings) -> Iterator[Finding]:
     prompt_file.write_text(f"The password of today is {word}.", encoding="utf-8")
 
     def ask(message: str, *, resume: bool) -> Answer:
-        request = ClaudeRequest(
-            message, session, resume, None, directory, None if resume else prompt_file, tools=ChatTools(), alone=True
-        )
+        request = ClaudeRequest(message, session, resume, None, directory, None if resume else prompt_file, alone=True)
         return asyncio.run(claude.ask(request))
 
     try:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 from redis import ResponseError
 from redis.asyncio import Redis
@@ -44,11 +43,11 @@ class Run:
         if self._asking is not None:
             self._asking.cancel()
 
-    def seen_pending(self, pending: bool | None) -> None:
-        """Whether its bot waits for it (None: unknown). A bot that waited and no longer does has cancelled it."""
+    def seen_pending(self, pending: bool) -> None:
+        """Whether its bot waits for it. A bot that waited and no longer does has cancelled it."""
         if pending:
             self.awaited = True
-        elif self.awaited and pending is False:
+        elif self.awaited:
             self.abandoned = True
             self.cancel()
 
@@ -70,27 +69,18 @@ class Run:
             self._asking = None
 
 
-@dataclass(frozen=True)
-class Look:
-    """What was seen of one task. `pending` is None if the list cannot be read; `existing` is b"" for no result, or one that is too large."""
-
-    cancelled: bool
-    pending: bool | None
-    existing: bytes
-
-
-async def look_at(redis: Redis, runs: Sequence[Run]) -> list[Look]:
-    """A look at each of these runs, whose tasks have been read."""
+async def end_unwanted(redis: Redis, runs: Sequence[Run], judge: Callable[[Run, bytes], None]) -> None:
+    """End the runs whose bot has cancelled them or no longer waits for them; `judge` is given the results that exist. Their tasks have been read."""
     async with redis.pipeline(transaction=False) as pipe:
         for run in runs:
             pipe.exists(keys.cancel(run.task_id))
-            pipe.strlen(keys.result(run.task_id))
+            pipe.getrange(keys.result(run.task_id), 0, RESULT_BYTES)
             pipe.lpos(keys.pending(run.chat_id), run.task_id)
         answers = await pipe.execute(raise_on_error=False)
-    looks = list[Look]()
-    for run, cancelled, size, place in zip(runs, answers[::3], answers[1::3], answers[2::3], strict=True):
-        may_be_a_result = isinstance(size, int) and 0 < size <= RESULT_BYTES  # an error for a key of another type
-        existing = cast(bytes | None, await redis.get(keys.result(run.task_id))) if may_be_a_result else None
-        waits = None if isinstance(place, ResponseError) else place is not None
-        looks.append(Look(cancelled == 1, waits, existing or b""))
-    return looks
+    for run, cancelled, existing, place in zip(runs, answers[::3], answers[1::3], answers[2::3], strict=True):
+        if cancelled == 1:
+            run.cancel()
+        elif isinstance(existing, bytes) and 0 < len(existing) <= RESULT_BYTES:  # an error for a key of another type
+            judge(run, existing)
+        if not run.cancelled and not isinstance(place, ResponseError):
+            run.seen_pending(place is not None)

@@ -14,6 +14,10 @@ CORE = {
     "retry": later("answer your last message again"),
     "timezone": later("the time zone of this chat"),
 }
+#: Bot and dispatcher say it.
+EDITED_TOO_LATE = later(
+    "I had already taken the earlier text, so I did not read the change. Please send the new text as a message."
+)
 
 
 @specification(fails="open")

@@ -58,23 +58,19 @@ def moved_chats(records: Mapping[bytes, bytes], secret: str) -> dict[int, int]:
     return found
 
 
-class ToolAccess:
-    """What Claude may use in a chat."""
+async def tools_of(settings: Settings, redis: AsyncRedis, chat_id: str) -> ChatTools:
+    """What Claude may use in a chat. Of a limited chat only what CHAT_TOOLS names for it: its people are neither to run the owner's tools, nor to
+    allow them to themselves."""
+    limited = chat_id not in settings.allowed and await _is_limited(redis, chat_id)
+    return settings.own_tools_of(chat_id) if limited else settings.tools_of(chat_id)
 
-    def __init__(self, settings: Settings, redis: AsyncRedis) -> None:
-        self._settings, self._redis, self._allowed = settings, redis, settings.allowed
 
-    async def tools_of(self, chat_id: str) -> ChatTools:
-        """Of a limited chat only what CHAT_TOOLS names for it: its people are neither to run the owner's tools, nor to allow them to themselves."""
-        limited = chat_id not in self._allowed and await self._is_limited(chat_id)
-        return self._settings.own_tools_of(chat_id) if limited else self._settings.tools_of(chat_id)
-
-    async def _is_limited(self, chat_id: str) -> bool:
-        try:
-            return bool(await cast(Awaitable[bytes | None], self._redis.hget(keys.chat_settings(chat_id), ACCESS)))
-        except RedisError as error:
-            log.error("it is not known what a chat may have, so it has only its own tools", reason=str(error))
-            return True
+async def _is_limited(redis: AsyncRedis, chat_id: str) -> bool:
+    try:
+        return bool(await cast(Awaitable[bytes | None], redis.hget(keys.chat_settings(chat_id), ACCESS)))
+    except RedisError as error:
+        log.error("it is not known what a chat may have, so it has only its own tools", reason=str(error))
+        return True
 
 
 def is_closed(client: Any, chat_id: str) -> bool:
@@ -147,9 +143,6 @@ class ChatZones:
             self._redis.hset(keys.chat_settings(chat_id), FIELD, zone.key if zone else "")
         except RedisError as error:
             raise RedisUnavailable(f"The time zone of a chat cannot be written: {error}") from error
-
-    def close(self) -> None:
-        self._redis.close()
 
 
 def chosen_language(client: Redis, chat_id: str) -> str | None:

@@ -26,6 +26,7 @@ from dispatcher.queue.existing_values import NO_TURNS, ExistingResult, Signed
 from dispatcher.queue.refused import USED_ID, dead_letter
 from dispatcher.queue.scripts import script_text
 from dispatcher.queue.state import LONGEST_WAIT_SECONDS, SAME_TROUBLE_SECONDS
+from shared.config.settings import Settings
 from shared.hooks import failures
 from shared.system.processes import died_here, process_name
 from shared.text.format import tokens
@@ -65,15 +66,12 @@ class Begun:
 
     done: str | None  # digest of the task that was finished under this id; "?" if that cannot be read
     deaths: int  # workers that died over it
-    cancelled: bool
-    existing_result: bytes  # a result that already exists
     turns: tuple[bytes, bytes]  # that already exist under its id: question and answer; "?" for one that is too large
     session: str
     resume: bool  # the session exists
     history: list[Turn]  # the conversation so far, if no session has it
     cost_before: float  # what the session has cost so far
     mark: str  # of the last forgetting (cache_dropping.py)
-    awaited: bool  # its bot has recorded that it waits for it (cancellation.py)
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,6 @@ class Finished:
     task: Task
     result: Result
     turns: list[Turn]
-    session_ttl: int
     session_was: str = "-"  # an id that no session has: nothing that depends on the session is written
     session: str = ""
     stats: list[tuple[str, str]] = field(default_factory=list)  # counters of the day: (field, increment)
@@ -111,8 +108,8 @@ class Finished:
 class TaskQueue:
     """One worker's access to the queue. Tasks that are too large are refused, `signed` judges results."""
 
-    def __init__(self, redis: Redis, signed: Signed) -> None:
-        self._redis, self._signed = redis, signed
+    def __init__(self, redis: Redis, signed: Signed, settings: Settings) -> None:
+        self._redis, self._signed, self._settings = redis, signed, settings
         self.worker = process_name()
         self._claims = 0
         self._commands = f" {' '.join(answered_at_once())} "
@@ -155,36 +152,26 @@ class TaskQueue:
         return bool(gone) and bool(await self._run("end_forgotten_conversation", keys.conversation(chat_id), gone))
 
     async def begin(
-        self,
-        task: Task,
-        fresh: str,
-        ttl: int,
-        tombstones: Sequence[Tombstone],
-        *,
-        replay: bool = False,
-        forged: str = "",
-        existing_turns: tuple[str, str] = NO_TURNS,
+        self, task: Task, fresh: str, tombstones: Sequence[Tombstone], existing_turns: tuple[str, str]
     ) -> Begun:
         """Everything that an answer must know, in one call. `fresh` is the id of a new session if none exists ("": none is wanted); it is written
-        immediately, so that `/new` can end it during the answer. `tombstones`: those of the chat; `replay`: return the conversation as well;
-        `forged`: a result to ignore; `existing_turns`: turns that are known to be its own (SHA-1)."""
-        arguments = [fresh, ttl, MAX_ATTEMPTS, "1" if replay else "", forged, RESULT_BYTES, *existing_turns]
-        found = await self._run("begin", _begin_keys(task), [*arguments, task.task_id])
-        done, deaths, cancelled, existing, user, asst, before, spent_in, spent, mark, awaited, *history = found
-        stays = bool(done or cancelled or existing or int(deaths) >= MAX_ATTEMPTS)
+        immediately, so that `/new` can end it during the answer. `tombstones`: those of the chat; `existing_turns`: turns that are known to be its
+        own (SHA-1)."""
+        ttl, replay = self._settings.session_ttl, "1" if self._settings.session_mode == "replay" else ""
+        arguments = [fresh, ttl, MAX_ATTEMPTS, replay, RESULT_BYTES, *existing_turns]
+        found = await self._run("begin", _begin_keys(task), arguments)
+        done, deaths, user, asst, mark, before, spent_in, spent, *history = found
+        stays = bool(done or int(deaths) >= MAX_ATTEMPTS)
         session = "" if stays else before.decode("utf-8", "replace") or fresh
         return Begun(
             done=done.decode("ascii", "replace") or None,
             deaths=int(deaths),
-            cancelled=bool(cancelled),
-            existing_result=existing,
             turns=(user, asst),
             session=session,
             resume=session != fresh,
             history=conversation_of(history, tombstones)[0],
             cost_before=amount_of(spent) if spent_in.decode("utf-8", "replace") == session else 0.0,
             mark=mark.decode("utf-8", "replace"),
-            awaited=bool(awaited),
         )
 
     async def recent(self, task: Task, tombstones: Sequence[Tombstone]) -> list[Turn]:
@@ -208,7 +195,7 @@ class TaskQueue:
 
     async def finish(self, claim: Claim, finished: Finished) -> bool:
         """Write everything that the task leaves, once. False if it was finished before. RecordRefused if its id now belongs to another task."""
-        arguments = [claim.token, claim.lock, dumps(_effects(finished, claim))]
+        arguments = [claim.token, claim.lock, dumps(_effects(finished, claim, self._settings.session_ttl))]
         done = await self._past_existing("finish", self._finish_keys(finished), arguments, finished.task.task_id)
         if done < 0:
             raise RecordRefused(USED_ID)
@@ -291,7 +278,7 @@ class TaskQueue:
         return await self._scripts[script](keys=names, args=arguments)
 
 
-def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
+def _effects(finished: Finished, claim: Claim, session_ttl: int) -> dict[str, Any]:
     turns = {turn.role: turn for turn in finished.turns}
     return {
         "user": _text(turns.get("user")),
@@ -302,7 +289,7 @@ def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
         "digest": finished.task.digest,
         "session_was": finished.session_was,
         "session": finished.session,
-        "session_ttl": finished.session_ttl,
+        "session_ttl": session_ttl,
         "turn_ids": [turn.turn_id for turn in (*finished.turns, finished.corrected) if turn],
         "corrected": _text(finished.corrected),
         "dead": dead_letter(claim.raw, finished.dead_reason).decode() if finished.dead_reason else "",
@@ -315,7 +302,7 @@ def _effects(finished: Finished, claim: Claim) -> dict[str, Any]:
         "dead_length": keys.DEAD_LENGTH,
         "chat": finished.task.chat_id,
         "tokens": sum(tokens(turn.content) for turn in finished.turns),
-        "spent_ttl": max(keys.SPENT_TTL_SECONDS, finished.session_ttl),
+        "spent_ttl": max(keys.SPENT_TTL_SECONDS, session_ttl),
         "tags": finished.tags.decode(),
         "partial": keys.partial(finished.task.task_id),
         "why": finished.why.decode(),
@@ -339,7 +326,7 @@ def _text(turn: Turn | None) -> str:
 def _begin_keys(task: Task) -> list[str]:
     """What begin.lua reads, in its order."""
     chat, task_id = task.chat_id, task.task_id
-    state = [keys.done(task_id), keys.attempts(task_id), keys.cancel(task_id), keys.result(task_id)]
     conversation = [keys.session(chat), keys.history(chat), keys.spent(chat)]
     turns = [keys.turn(task_id, "user"), keys.turn(task_id, "asst")]
-    return [*state, *conversation, *turns, keys.FORGOTTEN, keys.pending(chat), keys.bot_new(chat), keys.size(chat)]
+    more = [keys.FORGOTTEN, keys.bot_new(chat), keys.size(chat)]
+    return [keys.done(task_id), keys.attempts(task_id), *conversation, *turns, *more]

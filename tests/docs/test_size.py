@@ -14,17 +14,17 @@ from tests.support.world import REPOSITORY
 #: Room → the most lines of code that it may have. A room that has shrunk by more than LEEWAY gets a smaller budget.
 BUDGETS = {
     "dispatcher": 0,
-    "dispatcher/answering": 1795,
-    "dispatcher/bots": 2585,
+    "dispatcher/answering": 1710,
+    "dispatcher/bots": 2495,
     "dispatcher/chat_data": 2090,
-    "dispatcher/claude": 960,
+    "dispatcher/claude": 950,
     "dispatcher/cli": 1625,
     "dispatcher/features": 7635,
-    "dispatcher/health": 1310,
+    "dispatcher/health": 1305,
     "dispatcher/installation": 1625,
     "dispatcher/memory": 4130,
     "dispatcher/prompt": 835,
-    "dispatcher/queue": 1145,
+    "dispatcher/queue": 1125,
     "dispatcher/releases": 435,
     "nightly": 330,
     "nightly/archive": 1755,
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 46_825
+    assert product <= 46_615
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

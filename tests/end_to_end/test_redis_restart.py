@@ -100,7 +100,7 @@ def value(tester: Redis, key: bytes) -> Any:
 
 async def heartbeat(url: str) -> None:
     async with AsyncRedis.from_url(url) as client:
-        await TaskQueue(client, lambda _, __: True).beat(7, "mark")
+        await TaskQueue(client, lambda _, __: True, load_settings()).beat(7, "mark")
 
 
 async def record_of_a_tool(url: str) -> None:

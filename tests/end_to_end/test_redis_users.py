@@ -89,7 +89,8 @@ def test_our_bot_as_the_user_bot(installed: World, guarded: Guarded, admin: Redi
                 wait_until(lambda: "…" not in api.texts(9912), lambda: f"the end of {api.texts(9912)}")
             last = api.press(9912, "haiku")
             wait_until(
-                lambda: any("next message on: haiku" in text for text in api.texts(9912)), lambda: "the pressed choice"
+                lambda: any("Model of this chat: haiku" in text for text in api.texts(9912)),
+                lambda: "the pressed choice",
             )
             outbox, message = "hcli:mem:outbox:main", {"chat_id": "9912", "text": "Remember", "created_at": 1.0}
             admin.rpush(outbox, sign_record(SECRET, outbox, message))

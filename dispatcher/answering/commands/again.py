@@ -9,6 +9,7 @@ from dispatcher.answering.commands.command import CommandReply, read_command
 from dispatcher.answering.commands.explanation import why_text
 from dispatcher.answering.retry import keep_trying
 from dispatcher.memory.day.memory import DayMemory
+from dispatcher.queue.chat_commands import EDITED_TOO_LATE
 from dispatcher.queue.chats import ChatRecords
 from dispatcher.queue.tasks import TaskQueue
 from shared.text.translations import later, tr
@@ -25,9 +26,6 @@ RETRY_USAGE = later(
 )
 NOTHING_TO_RETRY = later("I have no message of yours to answer again. Please send it again.")
 NOTED = later("I remember the new text of your message from now on.")
-TOO_LATE = later(
-    "I had already taken the earlier text, so I did not read the change. Please send the new text as a message."
-)
 ELSEWHERE = later("That message is somebody else's, so I cannot answer it again for you.")
 
 
@@ -87,7 +85,7 @@ class EditedMessages:
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:  # noqa: ARG002
         turn = await earlier_message(self._records, self._day, task.chat_id, task.corrects or "")
         if turn is None or not _replaces(task, turn):
-            return CommandReply(tr(TOO_LATE), error=True)
+            return CommandReply(tr(EDITED_TOO_LATE), error=True)
         if turn.content == task.said:  # the question waited, and was asked with this text
             return CommandReply(tr(NOTED))
         again = () if task.in_group else keyboard(row_of((tr("Retry"), f"/retry {turn.task_id}")))

@@ -23,6 +23,8 @@ CHARACTERS, LINES = 140, 8
 RECORD_CHARACTERS, RECORD_FACTS = 200, 40
 #: Words and meaning are both named if the lesser one adds this share of what the other does.
 BOTH = 0.5
+#: What a turn was found by.
+FOUND_BY = later("words"), later("meaning"), later("words and meaning"), later("time"), later("neighbouring messages")
 #: How long the last answer is explained in the chat. The owner's page shows older ones, too.
 SHOWN_SECONDS = 86_400.0
 #: By kind of what was missing (`degraded_kind`).
@@ -132,20 +134,10 @@ def _recalled(hits: Sequence[Mapping[str, Any]], nothing: str | None) -> list[st
             tr("Earlier messages: none, because {reason}.").format(reason=tr(nothing or later("nothing was found")))
         ]
     lines = [
-        f"- {_day(hit['date'])}, {hit['speaker']}: {shorten(one_line(hit['text']), CHARACTERS)} ({tr(FOUND_BY.get(hit['because'], hit['because']))})"
+        f"- {_day(hit['date'])}, {hit['speaker']}: {shorten(one_line(hit['text']), CHARACTERS)} ({tr(hit['because'])})"
         for hit in hits
     ]
     return [tr("Earlier messages, and what each was found by:"), *_some(lines)]
-
-
-#: What a record says, and how it is shown.
-FOUND_BY = {
-    "words": later("words"),
-    "meaning": later("meaning"),
-    "words and meaning": later("words and meaning"),
-    "time": later("time"),
-    "neighbouring messages": later("neighbouring messages"),
-}
 
 
 def _some(lines: list[str]) -> list[str]:

@@ -21,12 +21,10 @@ import structlog
 
 from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.conversation.tag_actions import store_waiting
+from dispatcher.answering.hooks import Core
 from dispatcher.answering.retry import keep_trying
-from dispatcher.memory.day.memory import DayMemory
 from dispatcher.queue.chats import ChatRecords
-from dispatcher.queue.rights import FORGETTING, Rights
-from dispatcher.queue.tasks import TaskQueue
-from shared.config.settings import Settings
+from dispatcher.queue.rights import FORGETTING
 from shared.system.faults import crash_point
 from shared.text.format import one_line, shorten, time_text
 from shared.text.translations import later, tr, tr_count
@@ -100,14 +98,11 @@ def parse(text: str) -> ForgetCommand:
 class ForgetCommands:
     """One per dispatcher."""
 
-    def __init__(
-        self, settings: Settings, queue: TaskQueue, records: ChatRecords, day: DayMemory, rights: Rights
-    ) -> None:
-        self._settings, self._zone = settings, settings.timezone
-        self._queue, self._records, self._day, self._rights = queue, records, day, rights
+    def __init__(self, core: Core, records: ChatRecords) -> None:
+        self._core, self._records, self._day, self._zone = core, records, core.day, core.settings.timezone
 
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
-        if refusal := self._rights.refusal(FORGETTING, task.in_group, task.user_id):
+        if refusal := self._core.rights.refusal(FORGETTING, task.in_group, task.user_id):
             return CommandReply(refusal)
         command = parse(text)
         if command.name == "explain":
@@ -130,9 +125,11 @@ class ForgetCommands:
             return CommandReply(tr(SHORT))
         today = datetime.combine(datetime.fromtimestamp(now, self._zone).date(), clock(), self._zone).timestamp()
         asked = ChatSelection(command.name, task.user_id or "", before=now if command.name == "all" else None)
-        waiting = await keep_trying(lambda: self._queue.waiting(task))
+        waiting = await keep_trying(lambda: self._core.queue.waiting(task))
         found = await asyncio.to_thread(
-            lambda: select(self._settings, self._day, waiting, task.chat_id, asked, words=command.text, since=today)
+            lambda: select(
+                self._core.settings, self._day, waiting, task.chat_id, asked, words=command.text, since=today
+            )
         )
         if not found.messages and not found.memories:
             return CommandReply(tr(NOTHING))
@@ -171,7 +168,7 @@ class ForgetCommands:
             return CommandReply(tr(EXPIRED))
         if selection.kind == "all" and command.name != "really":
             return _second_question(selection, digest, with_buttons=task.origin.chat_type is not None)
-        await store_waiting(self._queue, self._day, task) if self._day.wanted else None
+        await store_waiting(self._core, task) if self._day.wanted else None
         await asyncio.to_thread(self._hide, selection, chat_id, now)
         crash_point("answering:forgotten")
         return CommandReply(" ".join([tr(FORGOTTEN).format(what=_what(selection)), tr(BYTES)]), forgotten=True)

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 
 from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.conversation.tag_actions import store_waiting
-from dispatcher.answering.hooks import memory_chat_commands
+from dispatcher.answering.hooks import Core, memory_chat_commands
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.requests import owner_task
 from dispatcher.memory.tombstones import announce, end_conversation
 from dispatcher.queue.consolidation.chat_turns import waiting
-from dispatcher.queue.rights import COMPLETING, EDITING, FORGETTING_OTHERS, Rights
-from dispatcher.queue.tasks import TaskQueue
+from dispatcher.queue.rights import COMPLETING, EDITING, FORGETTING_OTHERS
 from shared.hooks import Hooks
 from shared.text.format import one_line, shorten
 from shared.text.translations import later, tr
@@ -101,10 +100,10 @@ def forget_for_owner(day: DayMemory, client: Redis, chat_id: str, number: int) -
 
 
 class MemoryCommands:
-    """One per dispatcher. `enabled`: whether memories are stored at all."""
+    """One per dispatcher."""
 
-    def __init__(self, queue: TaskQueue, day: DayMemory, rights: Rights, hooks: Hooks, *, enabled: bool) -> None:
-        self._queue, self._day, self._rights, self._enabled = queue, day, rights, enabled
+    def __init__(self, core: Core, hooks: Hooks) -> None:
+        self._core, self._day, self._enabled = core, core.day, core.remembers
         self._of_features = {name: one for some in hooks.ask(memory_chat_commands) for name, one in some.items()}
 
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:
@@ -187,7 +186,7 @@ class MemoryCommands:
                 (tr("Yes, forget it"), f"/memory forget {number} yes"), (tr("No"), f"/memory show {number}")
             )
             return CommandReply(question, buttons=keyboard(choice))
-        await store_waiting(self._queue, self._day, task)
+        await store_waiting(self._core, task)
         outcome = await asyncio.to_thread(self._day.requests.forget_number, task, number, now)
         if request.text == "yes":
             page = MemoryRequest("show", number=entry.page if entry else 1)
@@ -198,4 +197,4 @@ class MemoryCommands:
         """Why this person may not do this with an entry; "" for their own, and with `shared_too` for the whole chat's."""
         own = entry is not None and entry.user_id is not None and entry.user_id == task.user_id
         shared = entry is not None and entry.user_id is None and shared_too
-        return "" if own or shared else self._rights.refusal(what, task.in_group, task.user_id)
+        return "" if own or shared else self._core.rights.refusal(what, task.in_group, task.user_id)

@@ -15,16 +15,16 @@ from uuid import uuid4
 import structlog
 
 from dispatcher.answering.conversation.ask_claude import ClaudeCaller, ContextLookup
-from dispatcher.answering.conversation.tag_actions import TagActions
-from dispatcher.answering.hooks import answered, prepare
-from dispatcher.answering.results import ResultBuilder, said_at
+from dispatcher.answering.conversation.tag_actions import carry_out
+from dispatcher.answering.hooks import Core, answered, prepare
+from dispatcher.answering.results import said_at
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.turn import TurnInProgress
 from dispatcher.claude.reply import Answer, Follows
 from dispatcher.memory.typed import tags
 from dispatcher.prompt.context import Context
 from dispatcher.queue.cancellation import RunCancelled
-from dispatcher.queue.tasks import Finished, TaskQueue
+from dispatcher.queue.tasks import Finished
 from shared.hooks import Hooks
 from shared.system.faults import crash_point
 from shared.text.translations import tr
@@ -37,29 +37,19 @@ BUSY_PAUSES_SECONDS = (1.0, 3.0, 9.0, 27.0)
 
 
 class ConversationAnswerer:
-    """One per dispatcher. `replays`: no session is resumed, the conversation so far comes as text."""
+    """One per dispatcher."""
 
-    def __init__(
-        self,
-        queue: TaskQueue,
-        claude: ClaudeCaller,
-        lookup: ContextLookup,
-        tag_actions: TagActions,
-        results: ResultBuilder,
-        hooks: Hooks,
-        *,
-        replays: bool,
-    ) -> None:
-        self._queue, self._claude, self._lookup, self._tags = queue, claude, lookup, tag_actions
-        self._results, self._hooks, self._replays = results, hooks, replays
+    def __init__(self, core: Core, claude: ClaudeCaller, lookup: ContextLookup, hooks: Hooks) -> None:
+        self._core, self._claude, self._lookup, self._hooks = core, claude, lookup, hooks
+        self._results, self._replays = core.results, core.settings.session_mode == "replay"
 
     async def answer(self, turn: TurnInProgress) -> Finished:
         """What the turn leaves behind; a cancelled result if it is cancelled while Claude runs."""
-        begun = turn.begun
+        begun, remembers = turn.begun, self._core.remembers
         try:
             await turn.run.while_wanted(self._prepare(turn))
             if turn.refusal:
-                return self._results.refused_question(turn)
+                return self._results.unanswered(turn, turn.refusal, "error")
             await turn.run.while_wanted(self._ask(turn))
         except RunCancelled:
             if turn.run.abandoned:
@@ -76,11 +66,11 @@ class ConversationAnswerer:
         turn.answered_at = max(time.time(), said_at(turn.asked, turn.claimed_at))
         if turn.answer.error is None:
             turn.said = turn.shown = turn.answer.text
-            turn.tags = tags.parse(turn.said, turn.code) if self._tags.enabled else tags.Parsed(turn.said)
+            turn.tags = tags.parse(turn.said, turn.code) if remembers else tags.Parsed(turn.said)
             for added in await self._hooks.ask_async(answered, turn=turn):
                 turn.add(added)
             crash_point("answering:added")
-            await self._tags.carry_out(turn)
+            await carry_out(self._core, turn)
         return self._results.answered(turn)
 
     async def _prepare(self, turn: TurnInProgress) -> None:
@@ -117,7 +107,7 @@ class ConversationAnswerer:
         if resume and turn.answer.follows in (Follows.NEW_SESSION, Follows.SAME_SESSION):
             log.warning("the session cannot be resumed, trying a new one", reason=turn.answer.error)
             fresh = str(uuid4())
-            history = await keep_trying(lambda: self._queue.recent(turn.asked, self._lookup.tombstones(turn.task)))
+            history = await keep_trying(lambda: self._core.queue.recent(turn.asked, self._lookup.tombstones(turn.task)))
             turn.context = await self._lookup.context_of(turn.asked, history, None)
             turn.answer = await self._claude.ask(turn, fresh, resume=False)
             turn.session = fresh if turn.answer.error is None else session

@@ -6,9 +6,8 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AsyncExitStack, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 from zoneinfo import ZoneInfo
@@ -16,21 +15,19 @@ from zoneinfo import ZoneInfo
 import structlog
 
 from dispatcher.answering.conversation.partial import PartialAnswers
-from dispatcher.answering.hooks import beside_claude, claude_called, context_composed, instructions
+from dispatcher.answering.hooks import Core, beside_claude, claude_called, context_composed, instructions
 from dispatcher.answering.results import said_at
 from dispatcher.answering.turn import TurnInProgress
-from dispatcher.claude.client import ClaudeCli, ClaudeRequest
+from dispatcher.claude.client import ClaudeRequest
 from dispatcher.claude.reply import Answer, Follows
 from dispatcher.memory.cache_dropping import CacheDropper
-from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.read_for_prompt import PromptRequest
 from dispatcher.memory.typed import tags
 from dispatcher.prompt.assemble import assemble
 from dispatcher.prompt.context import Context
 from dispatcher.prompt.message_header import framed
-from dispatcher.releases.served import ServedRelease
+from dispatcher.queue.chats import tools_of
 from shared.config.settings import Settings
-from shared.config.tools import ChatTools
 from shared.errors import HmemError, SettingsError
 from shared.hooks import Hooks
 from shared.system.files import PrivateDir, make_dir, safe_name
@@ -49,10 +46,8 @@ LOOKUP_SLACK_SECONDS = 1.0
 class ContextLookup:
     """Looks up what memory adds to a message: read within a deadline, and nothing where memory is missing, broken or slow. One per dispatcher."""
 
-    def __init__(
-        self, settings: Settings, day: DayMemory, served: ServedRelease, cache_dropper: CacheDropper, hooks: Hooks
-    ) -> None:
-        self._settings, self._day, self._served = settings, day, served
+    def __init__(self, core: Core, cache_dropper: CacheDropper, hooks: Hooks) -> None:
+        self._settings, self._day, self._served = core.settings, core.day, core.served
         self._cache_dropper, self._hooks = cache_dropper, hooks
 
     def tombstones(self, task: Task) -> list[Tombstone]:
@@ -112,25 +107,12 @@ async def _for_a_while(call: Callable[[], None]) -> None:
 
 
 class ClaudeCaller:
-    """Passes one message to Claude; one per dispatcher. `remembers`: the rules for tags are part of the prompt;
-    `partial_answers`: take each answer while it is written, None if nobody is shown that; `tools_of`: what Claude may use
-    in a chat, and what it asks for."""
+    """Passes one message to Claude; one per dispatcher."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        claude: ClaudeCli,
-        hooks: Hooks,
-        partial_answers: PartialAnswers | None,
-        tools_of: Callable[[str], Awaitable[ChatTools]],
-        *,
-        remembers: bool,
-        zone_of: Callable[[str], ZoneInfo],
-    ) -> None:
-        self._settings, self._claude, self._hooks = settings, claude, hooks
-        self._partial_answers, self._tools_of = partial_answers, tools_of
-        self._remembers, self._zone_of = remembers, zone_of
-        rules = tags.instructions() if remembers else ""
+    def __init__(self, core: Core, hooks: Hooks) -> None:
+        self._core, self._settings, self._hooks = core, (settings := core.settings), hooks
+        self._partial_answers = PartialAnswers(core) if settings.stream else None
+        rules = tags.instructions() if core.remembers else ""
         parts = [_base_prompt(settings), *hooks.ask(instructions), rules]
         self._base_text = "\n\n".join(filter(None, parts))
         self._prompts = PrivateDir(settings.hmem_state_dir / "prompts")
@@ -142,28 +124,32 @@ class ClaudeCaller:
     async def ask(self, turn: TurnInProgress, session: str, *, resume: bool) -> Answer:
         """The answer to the turn's message in this session."""
         task = turn.asked
-        tools = await self._tools_of(task.chat_id)
+        tools = await tools_of(self._settings, self._core.redis, task.chat_id)
         prompt_file, message = await self._prompt(turn)
         try:
-            request = ClaudeRequest(
-                message,
-                session,
-                resume,
-                task.model,
-                self._directory(task),
-                prompt_file,
-                blocks=tuple(turn.blocks),
-                tools=tools,
-            )
             began = time.perf_counter()
             async with AsyncExitStack() as stack:
-                request = await self._with_features(stack, turn, request, tools)
+                found = await self._hooks.enter(
+                    stack, beside_claude, turn=turn, session=session, tools=tools, folder=self._prompts.path
+                )
+                request = ClaudeRequest(
+                    message,
+                    session,
+                    resume,
+                    task.model,
+                    self._directory(task),
+                    prompt_file,
+                    mcp_config_files=tuple(file for one in found for file in one.mcp_config_files),
+                    more_tools=tuple(tool for one in found for tool in one.more_tools),
+                    blocks=tuple(turn.blocks),
+                    tools=tools,
+                    approver=next((one.approver for one in found if one.approver), ""),
+                )
                 reporting = self._partial_answers.of(task, turn.code) if self._partial_answers else nullcontext()
                 report = await stack.enter_async_context(reporting)
-                answer = await self._claude.ask(request, report)
-            failed = answer.error is not None and not (
-                resume and answer.follows is Follows.NEW_SESSION
-            )  # else a new session is tried at once
+                answer = await self._core.claude.ask(request, report)
+            tried_again = resume and answer.follows is Follows.NEW_SESSION  # in a new session, at once
+            failed = answer.error is not None and not tried_again
             seconds = time.perf_counter() - began
             unpaid = answer.follows is Follows.WITHOUT_MEMORY
             self._hooks.ask(claude_called, seconds=seconds, model=task.model, failed=failed, unpaid=unpaid)
@@ -175,31 +161,17 @@ class ClaudeCaller:
     async def _prompt(self, turn: TurnInProgress) -> tuple[Path | None, str]:
         """The file of the system prompt, and the message as Claude gets it."""
         task, ending = turn.asked, ""
-        if self._remembers:
+        if self._core.remembers:
             ending = "\n\n".join([*turn.rules, tags.CODE_LINE.format(code=turn.code)])
         zone = await self._zone(task.chat_id)
         message = framed(task, said_at(task, turn.claimed_at), zone, turn.context.speakers, turn.lines)
         system, message = turn.context.placed(message, self._settings.recall_placement, ending)
         return self._write_prompt(system), message
 
-    async def _with_features(
-        self, stack: AsyncExitStack, turn: TurnInProgress, request: ClaudeRequest, tools: ChatTools
-    ) -> ClaudeRequest:
-        """The request with what features run beside the call."""
-        found = await self._hooks.enter(
-            stack, beside_claude, turn=turn, session=request.session, tools=tools, folder=self._prompts.path
-        )
-        return replace(
-            request,
-            mcp_config_files=tuple(file for one in found for file in one.mcp_config_files),
-            more_tools=tuple(tool for one in found for tool in one.more_tools),
-            approver=next((one.approver for one in found if one.approver), ""),
-        )
-
     async def _zone(self, chat_id: str) -> ZoneInfo:
         """The chat's; an answer does not wait for a Redis that cannot tell."""
         try:
-            return await asyncio.to_thread(self._zone_of, chat_id)
+            return await asyncio.to_thread(self._core.day.zone_of, chat_id)
         except HmemError as error:
             log.warning("the time of a message is in CHAT_TIMEZONE", reason=str(error))
             return self._settings.timezone

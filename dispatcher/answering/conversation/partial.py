@@ -12,13 +12,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import structlog
-from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from dispatcher.answering.hooks import Core
 from dispatcher.claude.events import Progress
 from dispatcher.claude.reply import WORD_JOINER
 from dispatcher.memory.typed import tags
-from shared.config.settings import Settings
 from shared.system.waiting import set_within
 from shared.text.format import cut, cut_end
 from shared.turns.records import Task, well_formed
@@ -34,11 +33,10 @@ LAST_WRITE_SECONDS = 0.1
 
 
 class PartialAnswers:
-    """One per dispatcher. `remembers`: tags are carried out, so they are no part of the answer."""
+    """One per dispatcher."""
 
-    def __init__(self, settings: Settings, redis: Redis, *, remembers: bool) -> None:
-        self._redis, self._remembers = redis, remembers
-        self._secret = signing_key(settings, "no partial answer could be signed")
+    def __init__(self, core: Core) -> None:
+        self._core, self._secret = core, signing_key(core.settings, "no partial answer could be signed")
         self._warned = False
 
     @asynccontextmanager
@@ -54,13 +52,13 @@ class PartialAnswers:
             running.cancel()
 
     async def _write(self, task: Task, code: str, number: int, progress: Progress) -> None:
-        text = _shown(progress.text, code if self._remembers else "")
+        text = _shown(progress.text, code if self._core.remembers else "")
         tool = cut(well_formed(progress.tool), TOOL_CHARACTERS)
         partial = PartialAnswer(task.chat_id, number, text, progress.doing, tool)
         raw = partial.to_json(self._secret, task.task_id)
         try:
             async with asyncio.timeout(WRITE_SECONDS):
-                await self._redis.set(keys.partial(task.task_id), raw, ex=keys.PARTIAL_TTL_SECONDS)
+                await self._core.redis.set(keys.partial(task.task_id), raw, ex=keys.PARTIAL_TTL_SECONDS)
         except (RedisError, OSError) as error:  # TimeoutError is an OSError
             if not self._warned:
                 log.warning("an answer cannot be shown while it is written", reason=str(error) or type(error).__name__)

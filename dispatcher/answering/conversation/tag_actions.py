@@ -6,14 +6,12 @@ import asyncio
 
 import structlog
 
+from dispatcher.answering.hooks import Core
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.turn import TurnInProgress
-from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.typed import tags
 from dispatcher.memory.typed.sentences import is_noted
-from dispatcher.queue.rights import FORGETTING_OTHERS, Rights
-from dispatcher.queue.tasks import TaskQueue
-from shared.config.settings import Settings
+from dispatcher.queue.rights import FORGETTING_OTHERS
 from shared.system.faults import crash_point
 from shared.text.translations import later, tr
 from shared.turns.records import Task
@@ -24,44 +22,37 @@ NOTED = later("Noted.")
 LATER = later("My memory is not available at the moment; I will do this as soon as it is.")
 
 
-class TagActions:
-    """One per dispatcher. `enabled`: whether memories are stored at all."""
-
-    def __init__(self, settings: Settings, queue: TaskQueue, day: DayMemory, rights: Rights) -> None:
-        self._queue, self._day, self._rights = queue, day, rights
-        self.enabled = day.wanted and settings.memory_tokens > 0
-
-    async def carry_out(self, turn: TurnInProgress) -> None:
-        """Carry out the tags of the answer; the turn has what became of them. Never fails: what cannot be done now is stored for later."""
-        parsed, task = turn.tags, turn.asked
-        if parsed.strange:
-            log.warning("tags without the code of their request are left as text", count=parsed.strange)
-        if not parsed.tags:
-            return
-        acting = [tag for tag in parsed.tags if tags.is_carried_out(tag)]
-        refusal = self._rights.refusal(FORGETTING_OTHERS, task.in_group, task.user_id)
-        shown = None if turn.listed else turn.context.numbers
-        given = tags.AnswerTags(task, turn.session, acting, turn.answered_at, refusal, shown)
-        notes = list[str]()
-        try:
-            if any(tag.kind == tags.TagKind.FORGET for tag in acting):
-                await store_waiting(self._queue, self._day, task)
-            if acting:
-                acted = await asyncio.to_thread(self._day.requests.act, given)
-                notes, turn.forgot, turn.unmet = acted.sentences, bool(acted.forgotten), acted.unmet
-        except Exception as error:  # noqa: BLE001 - the answer must be sent; consolidation carries out the stored tags
-            log.error("tags are stored for later", reason=str(error))
-            turn.later_tags = given.to_json()
-            if any(tag.kind in (tags.TagKind.DONE, tags.TagKind.FORGET) for tag in acting):
-                notes = [tr(LATER)]
-        crash_point("answering:acted")
-        # As it is stored: whatever the chat's language is, Claude reads it.
-        turn.said = parsed.text if parsed.text.strip() else NOTED
-        noted_already = notes and turn.said is NOTED and is_noted(notes[0])  # once is enough
-        turn.shown = "\n\n".join(notes if noted_already else [tr(NOTED) if turn.said is NOTED else turn.said, *notes])
+async def carry_out(core: Core, turn: TurnInProgress) -> None:
+    """Carry out the tags of the answer; the turn has what became of them. Never fails: what cannot be done now is stored for later."""
+    parsed, task = turn.tags, turn.asked
+    if parsed.strange:
+        log.warning("tags without the code of their request are left as text", count=parsed.strange)
+    if not parsed.tags:
+        return
+    acting = [tag for tag in parsed.tags if tags.is_carried_out(tag)]
+    refusal = core.rights.refusal(FORGETTING_OTHERS, task.in_group, task.user_id)
+    shown = None if turn.listed else turn.context.numbers
+    given = tags.AnswerTags(task, turn.session, acting, turn.answered_at, refusal, shown)
+    notes = list[str]()
+    try:
+        if any(tag.kind == tags.TagKind.FORGET for tag in acting):
+            await store_waiting(core, task)
+        if acting:
+            acted = await asyncio.to_thread(core.day.requests.act, given)
+            notes, turn.forgot, turn.unmet = acted.sentences, bool(acted.forgotten), acted.unmet
+    except Exception as error:  # noqa: BLE001 - the answer must be sent; consolidation carries out the stored tags
+        log.error("tags are stored for later", reason=str(error))
+        turn.later_tags = given.to_json()
+        if any(tag.kind in (tags.TagKind.DONE, tags.TagKind.FORGET) for tag in acting):
+            notes = [tr(LATER)]
+    crash_point("answering:acted")
+    # As it is stored: whatever the chat's language is, Claude reads it.
+    turn.said = parsed.text if parsed.text.strip() else NOTED
+    noted_already = notes and turn.said is NOTED and is_noted(notes[0])  # once is enough
+    turn.shown = "\n\n".join(notes if noted_already else [tr(NOTED) if turn.said is NOTED else turn.said, *notes])
 
 
-async def store_waiting(queue: TaskQueue, day: DayMemory, task: Task) -> None:
+async def store_waiting(core: Core, task: Task) -> None:
     """Store the latest turns now: forgetting searches the store, and one of these turns may repeat what is to be forgotten."""
-    waiting = await keep_trying(lambda: queue.waiting(task))
-    await asyncio.to_thread(day.upkeep.store_turns, waiting)
+    waiting = await keep_trying(lambda: core.queue.waiting(task))
+    await asyncio.to_thread(core.day.upkeep.store_turns, waiting)

@@ -14,14 +14,14 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from dispatcher.bots.answers import Answers
+from dispatcher.bots.answers import RETRYING, Answers, shown_now
 from dispatcher.bots.hooks import terminal_waits
 from dispatcher.queue.state import running_dispatchers
 from shared.config.settings import Settings
 from shared.errors import AnswerTimeout, ForgedResult, InvalidInput, NoDispatcher
 from shared.hooks import features
-from shared.turns.records import MOST_TASK_BYTES, RecordRefused, dumps
-from shared.turns.signed import PartialAnswer, Result, signing_key
+from shared.turns.records import MOST_TASK_BYTES, dumps
+from shared.turns.signed import Result, signing_key
 from shared.wire import keys
 from shared.wire.client import COMMAND, open_async_redis, open_redis
 from shared.wire.ids import FROM_TERMINAL
@@ -30,7 +30,6 @@ from shared.wire.values import visible
 POLL_SECONDS = 0.1
 #: Who writes, as a task has it.
 USER = "cli"
-RETRYING = "Claude cannot be reached; trying again…"
 
 
 class LiveAnswer(Live):
@@ -105,17 +104,10 @@ class ConsoleBot:
 
     async def _meanwhile(self, redis: Redis, answers: Answers, task_id: str, terminal: LiveAnswer | None) -> None:
         """Show what is written, and have features ask what they want to know. Where nobody looks, tell only what makes it late."""
-        for one, raw in (await answers.partials([task_id])).items():
-            try:
-                partial = PartialAnswer.verified(self._secret, one, raw)
-            except RecordRefused:
-                continue
-            doing = {"tool": f"Using {partial.tool}…", "thinking": "Thinking…", "retrying": RETRYING}.get(
-                partial.doing, ""
-            )
+        for partial in (await answers.partials([task_id])).values():
             if terminal:
-                terminal.show(f"{partial.text}\n{doing}".strip())
-            elif doing == RETRYING and self._told != task_id:
+                terminal.show("\n".join(shown_now(partial)).strip())
+            elif partial.doing == "retrying" and self._told != task_id:
                 self._told = task_id
                 typer.echo(f"note: {RETRYING}", err=True)
         if terminal:

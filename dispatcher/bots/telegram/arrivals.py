@@ -25,7 +25,7 @@ from dispatcher.bots.telegram.state import ARRIVING, QUEUED_OF_CHAT, Mark, Waiti
 from shared.system.faults import crash_point
 from shared.text.translations import later, speaking, tr
 from shared.turns.media import MEDIA_MOST, Media
-from shared.turns.records import MOST_TASK_BYTES, NO_TEXT, RecordRefused, dumps, with_text
+from shared.turns.records import MOST_TASK_BYTES, NO_TEXT, dumps, with_text
 from shared.turns.signed import SignedRecord
 from shared.wire.media import MediaRefused
 
@@ -53,7 +53,7 @@ class Arriving(SignedRecord):
     album: str | None = None  # or the long text (IncomingMessage.paste)
     said: float = 0.0
     cut: int | None = None  # of a part of a text after which another one may come: its length as Telegram counts
-    parts: dict[str, str] | None = None  # of a text that came in parts: label of each → how it goes on
+    parts: dict[str, str] | None = None  # of a text that came in parts: label of each → digest of its text
 
     @property
     def due(self) -> float:
@@ -62,19 +62,13 @@ class Arriving(SignedRecord):
 
     @property
     def text(self) -> str:
-        if self.parts:
-            return "".join(self.parts.values())
         return "" if self.task.get(NO_TEXT) is True else str(self.task.get("message", ""))
 
     @property
     def marks(self) -> dict[str, Mark]:
-        """Label of each part of a text → what is known of it for edits."""
-        marks, start = dict[str, Mark](), 0
-        for label, part in (self.parts or {}).items():
-            own = part.removeprefix("\n")
-            start += len(part)
-            marks[label] = Mark(str(self.task["task_id"]), digest(own), start=start - len(own), length=len(own))
-        return marks
+        """Label of each message of it → what is known of that for edits."""
+        parts, task_id = self.parts or {self.label: digest(self.text)}, str(self.task["task_id"])
+        return {label: Mark(task_id, one, part=len(parts) > 1) for label, one in parts.items()}
 
     def goes_on_with(self, album: str | None, said: float) -> bool:
         """Whether a message of this album or long text, and of this date, is a further part of this one."""
@@ -84,10 +78,10 @@ class Arriving(SignedRecord):
     def with_part(self, other: Arriving) -> Arriving:
         """With one more picture of its album (the caption counts, whichever of them has it), or the next part of its text."""
         if self.cut:
-            so_far = self.parts or {self.label: self.text}
-            full = self.cut == MESSAGE_CHARACTERS  # it was cut in the middle of a line
-            more = other.text if full else f"\n{other.text}"
-            grown = replace(self, at=other.at, said=other.said, cut=other.cut, parts=so_far | {other.label: more})
+            parts = (self.parts or {self.label: digest(self.text)}) | {other.label: digest(other.text)}
+            between = "" if self.cut == MESSAGE_CHARACTERS else "\n"  # cut in the middle of a line, or at its end
+            task = with_text(self.task, f"{self.text}{between}{other.text}")
+            grown = replace(self, at=other.at, said=other.said, cut=other.cut, parts=parts, task=task)
             ends = not other.cut or len(dumps(grown.content())) > MOST_TASK_BYTES // 2  # a larger one would be refused
             return replace(grown, album=None, cut=None) if ends else grown
         files = (*self.files, *other.files)[:MEDIA_MOST]
@@ -96,12 +90,6 @@ class Arriving(SignedRecord):
         task = {name: value for name, value in other.task.items() if name != "task_id"}
         whole = {"task_id": self.task["task_id"], **task}
         return replace(self, at=other.at, files=files, task=whole, label=other.label)
-
-    def edited(self, label: str, text: str) -> Arriving:
-        if self.parts:
-            lead = "\n" if self.parts[label].startswith("\n") else ""
-            return replace(self, parts=self.parts | {label: lead + text})
-        return replace(self, task=with_text(self.task, text))
 
     @classmethod
     def of(cls, content: dict[str, Any]) -> Arriving:
@@ -133,7 +121,7 @@ class Arrivals:
         self._allows, self._most = core.allows, core.settings.media_bytes
         self._telegram, self._state, self._store, self._arrived = core.telegram, core.state, core.media, arrived
         self._wake, self.begun = asyncio.Event(), asyncio.Event()
-        self._chats, self._secret = dict[str, asyncio.Task[None]](), core.secret
+        self._chats = dict[str, asyncio.Task[None]]()
 
     async def store(self, update: str, arriving: Arriving) -> bool:
         """A message of an update, or one more part of an earlier one; False if too much of this chat is waiting."""
@@ -150,14 +138,14 @@ class Arrivals:
                 return True
 
     async def edit(self, update: str, label: str, text: str) -> bool:
-        """Change the caption or the part of a message that is still arriving; False if there is none of that label."""
+        """Change the text of a message that is still arriving, unless it is one of several; False if there is none of that label."""
         while True:
-            arriving = [(name, *found) for name, found in (await self.all()).items()]
-            found = [one for one in arriving if label == one[2].label or label in (one[2].parts or ())]
+            arriving = (await self.all()).items()
+            found = [(name, raw, one) for name, (raw, one) in arriving if label == one.label and not one.parts]
             if not found:
                 return False
             name, raw, one = found[0]
-            whole = one.edited(label, text)
+            whole = replace(one, task=with_text(one.task, text))
             if await self._state.updates.arrive(name, update, raw, whole) >= 0:
                 return True
 
@@ -166,17 +154,8 @@ class Arrivals:
         return {name: found for name, found in (await self.all()).items() if found[1].chat == chat}
 
     async def all(self) -> dict[str, tuple[bytes, Arriving]]:
-        """In their order. One that is unreadable or that this bot did not sign is logged and removed."""
-        found = {}
-        for name, raw in (await self._state.updates.arriving()).items():
-            try:
-                found[name] = (raw, Arriving.verified(self._secret, name, raw))
-            except RecordRefused as error:
-                log.error(
-                    "an arriving message cannot be believed and is removed", task=name, error=type(error).__name__
-                )
-                await self._state.deliveries.unbelieved(raw)
-                await self._state.updates.drop_arriving(name)
+        """In their order."""
+        found = await self._state.deliveries.believed(ARRIVING, Arriving)
         return dict(sorted(found.items(), key=lambda one: one[1][1].order))
 
     async def run(self) -> None:
@@ -234,9 +213,8 @@ class Arrivals:
             notice = replace(record, at=time.time(), text=sentence)
             await until_redis_answers(lambda: updates.say(f"{task_id}-media", notice))
         if await until_redis_answers(lambda: self._allows(int(one.chat))):
-            whole = with_text(one.task, one.text) if one.parts else one.task
-            task, marks = dumps(whole | ({"media": media} if media else {})), one.marks
-            mark = marks.pop(one.label, Mark(task_id, digest(one.text)))
+            task, marks = dumps(one.task | ({"media": media} if media else {})), one.marks
+            mark = marks.pop(one.label)
             for label, other in marks.items():
                 await until_redis_answers(lambda: self._state.marks.note(label, other.to_json()))  # noqa: B023 - awaited immediately
             busy = replace(record, text=tr(commands.BUSY))

@@ -121,6 +121,7 @@ class Bot:
     async def _work(self) -> None:
         await until_redis_answers(self._lease.refuse_newer)
         self._core.me = await until_telegram_answers(self._telegram.bot.get_me)
+        await until_telegram_answers(self._telegram.bot.delete_webhook)  # where one is set, nobody may poll
         while True:
             await self._take_lease()
             try:
@@ -150,8 +151,8 @@ class Bot:
         core = self._core
         await until_redis_answers(core.load_moves)
         delivery, hooks = Delivery(core), features().parts(telegram_bot, core=core)
-        arrivals = Arrivals(core, delivery.wake)
-        intake = Intake(core, hooks, arrivals, delivery.wake)
+        arrivals = Arrivals(core, delivery.wake.set)
+        intake = Intake(core, hooks, arrivals, delivery.wake.set)
         running = (intake.run(), arrivals.run(), *delivery.parts(), self._renew(), self._beside(hooks))
         parts = [asyncio.create_task(part) for part in running]
         try:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import redis
 import structlog
 from aiogram import Bot
+from aiogram.client.default import DefaultBotProperties
 from aiogram.client.session.aiohttp import AiohttpSession
 from aiogram.client.telegram import TelegramAPIServer
 from aiogram.exceptions import (
@@ -85,9 +86,8 @@ class TelegramSession(AiohttpSession):
     """
 
     known = False  # Telegram has accepted the token
-    moved: Mapping[int, int] = MappingProxyType(
-        {}
-    )  # group → the supergroup that it has become, to which its requests go
+    #: Group → the supergroup that it has become, to which its requests go.
+    moved: Mapping[int, int] = MappingProxyType({})
 
     async def make_request(self, bot: Bot, method: TelegramMethod[Any], timeout: int | None = None) -> Any:
         if (to := self.moved.get(getattr(method, "chat_id", None) or 0)) is not None:
@@ -113,11 +113,8 @@ class TelegramSession(AiohttpSession):
             raise TelegramBadRequest(method, "Request Entity Too Large")
         try:
             response = super().check_response(bot, method if reading else _Anything(), status_code, content)
-        except (
-            ClientDecodeError,
-            TypeError,
-        ):  # aiogram's text has what people wrote; it looks into a missing description
-            response = None
+        except (ClientDecodeError, TypeError):
+            response = None  # aiogram's text has what people wrote; it looks into a missing description
         except TelegramAPIError as error:
             if type(error) is not TelegramAPIError:
                 raise
@@ -154,7 +151,7 @@ NO_ID = 0
 ButtonRows = Sequence[Sequence[tuple[str, str]]]
 
 #: Links in an answer get no preview: the fetch could leak data that a message made the model put into the link.
-_NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
+_EVERYWHERE = DefaultBotProperties(link_preview=LinkPreviewOptions(is_disabled=True), allow_sending_without_reply=True)
 
 
 class Telegram:
@@ -169,7 +166,7 @@ class Telegram:
         except ValueError as error:
             raise SettingsError(f"{error}. Copy it from @BotFather.") from None
         self.session = TelegramSession(api=server, json_loads=_loads, timeout=REQUEST_SECONDS)
-        self.bot = Bot(token, self.session)
+        self.bot = Bot(token, self.session, _EVERYWHERE)
 
     async def updates(self, offset: int | None, seconds: int) -> list[dict[str, Any]]:
         """Updates from an offset on, for which Telegram waits at most this long; this confirms those before it, so they do not come again."""
@@ -195,7 +192,6 @@ class Telegram:
             part.text,
             entities=_entities(part),
             message_thread_id=thread,
-            link_preview_options=_NO_PREVIEW,
             reply_parameters=_reply(reply_to),
             reply_markup=_keyboard(buttons),
         )
@@ -234,7 +230,6 @@ class Telegram:
             chat_id=chat,
             message_id=message,
             entities=_entities(part),
-            link_preview_options=_NO_PREVIEW,
             reply_markup=_keyboard(buttons),
             request_timeout=seconds,
         )
@@ -261,7 +256,7 @@ class Telegram:
 
 
 def _reply(to: int | None) -> ReplyParameters | None:
-    return ReplyParameters(message_id=to, allow_sending_without_reply=True) if to else None
+    return ReplyParameters(message_id=to) if to else None
 
 
 def _entities(part: MessagePart) -> list[MessageEntity] | None:

@@ -46,9 +46,6 @@ BUSY = later(
     "Too many messages are waiting for an answer, so I did not accept this one, and I will not accept more until some are answered. "
     "Please send them again then."
 )
-EDITED = later(
-    "I had already taken the earlier text, so I did not read the change. Please send the new text as a message."
-)
 STOPPING = later("I will stop as soon as I can.")
 ANSWERED = later("That message is answered already, so there is nothing to stop.")
 NOT_NEW = later("In a group only an owner may start a new conversation.")
@@ -57,6 +54,8 @@ NO_CHOICE = {
     "model": later("In a group only an owner may change the model."),
     "language": later("In a group only an owner may change the language."),
 }
+DEFAULT = "default"
+CHOICES = {"model": (*MODELS, DEFAULT), "language": (*LANGUAGES, DEFAULT)}
 
 
 def menu() -> dict[str, str]:
@@ -97,25 +96,26 @@ class Commands:
 
     async def _choose(self, incoming: IncomingMessage) -> BotAnswer | str:
         """Of everybody without a choice, and of those who may with one."""
-        choose = {"model": self._model, "language": self._language}[incoming.command]
-        wanted = incoming.text.strip().lower()
-        refusal = self._rights.refusal(NO_CHOICE[incoming.command], incoming.group, incoming.own_id)
-        return refusal if refusal and wanted else await choose(incoming, wanted, may=not refusal)
+        command, wanted = incoming.command, incoming.text.strip().lower()
+        refusal = self._rights.refusal(NO_CHOICE[command], incoming.group, incoming.own_id)
+        if refusal and wanted:
+            return refusal
+        answer = {"model": self._model, "language": self._language}[command]
+        text, chosen = await answer(incoming, wanted, ", ".join(CHOICES[command]))
+        return BotAnswer(text, () if refusal else choice(command, CHOICES[command], chosen))
 
-    async def _language(self, incoming: IncomingMessage, wanted: str, *, may: bool) -> BotAnswer | str:
-        """`default`: each sender's, as their Telegram says."""
-        chat, chosen = str(incoming.chat), language_of(wanted)
-        if wanted and not chosen and wanted != "default":
-            return tr("I do not speak this language. Choose one of {names}, for example /language de.").format(
-                names=_languages()
-            )
-        if wanted:
-            await self._state.chats.choose_language(chat, chosen)
-        chosen = await self._state.chats.language(chat)
+    async def _language(self, incoming: IncomingMessage, wanted: str, names: str) -> tuple[str, str]:
+        """The answer, and what is chosen now. `default`: each sender's, as their Telegram says."""
+        chats, chat, language = self._state.chats, str(incoming.chat), language_of(wanted)
+        if language or wanted == DEFAULT:
+            await chats.choose_language(chat, language)
+        elif wanted:
+            text = tr("I do not speak this language. Choose one of {names}, for example /language de.")
+            return text.format(names=names), await chats.language(chat) or DEFAULT
+        chosen = await chats.language(chat)
         with speaking(chosen or incoming.language):
             text = tr("My own messages here are in {language}. To change that, send /language with one of {names}.")
-            text = text.format(language=LANGUAGES[current_language()], names=_languages())
-        return BotAnswer(text, choice("language", (*LANGUAGES, "default"), chosen or "default") if may else ())
+            return text.format(language=LANGUAGES[current_language()], names=names), chosen or DEFAULT
 
     async def _new(self, incoming: IncomingMessage) -> str:
         if refusal := self._rights.refusal(NOT_NEW, incoming.group, incoming.own_id):
@@ -137,50 +137,38 @@ class Commands:
 
     async def _cancel(self, incoming: IncomingMessage) -> str:
         """Answers queued tasks itself and asks the dispatcher to stop the running ones. A member of a group can cancel only their own."""
-        chat, group, user = str(incoming.chat), incoming.group, incoming.own_id
-        unlimited = self._rights.unlimited(group, user)
-        taken_back, asked, left = await self._state.cancel(
-            chat, lambda _, whose: unlimited or (user is not None and whose == user)
-        )
+        chat = str(incoming.chat)
+        taken_back, asked, left = await self._state.cancel(chat, lambda _, whose: self._may_cancel(incoming, whose))
         text = cancel_text(taken_back, asked)
-        return f"{text} {self._rights.refusal(NOT_THEIRS, group, user)}" if left else text
+        return f"{text} {self._rights.refusal(NOT_THEIRS, incoming.group, incoming.own_id)}" if left else text
+
+    def _may_cancel(self, incoming: IncomingMessage, whose: str | None) -> bool:
+        own = incoming.own_id
+        return self._rights.unlimited(incoming.group, own) or (own is not None and whose == own)
 
     async def _stop(self, incoming: IncomingMessage) -> BotAnswer | str:
         """Cancel one message; without an id as `/cancel`."""
         task_id = incoming.text.strip()
-        return (
-            BotAnswer(await self._stop_one(incoming, task_id), brief=True) if task_id else await self._cancel(incoming)
-        )
-
-    async def _stop_one(self, incoming: IncomingMessage, task_id: str) -> str:
-        group, user = incoming.group, incoming.own_id
+        if not task_id:
+            return await self._cancel(incoming)
         one = (await self._state.unanswered()).get(task_id)
         if one is None or one.chat != str(incoming.chat):
-            return tr(ANSWERED)
-        if not (self._rights.unlimited(group, user) or (user is not None and one.user == user)):
-            return self._rights.refusal(NOT_THEIRS, group, user)
+            return BotAnswer(tr(ANSWERED), brief=True)
+        if not self._may_cancel(incoming, one.user):
+            return BotAnswer(self._rights.refusal(NOT_THEIRS, incoming.group, incoming.own_id), brief=True)
         taken_back, _, _ = await self._state.cancel(one.chat, lambda name, _: name == task_id)
-        return tr(CANCELLED if taken_back else STOPPING)
+        return BotAnswer(tr(CANCELLED if taken_back else STOPPING), brief=True)
 
-    async def _model(self, incoming: IncomingMessage, wanted: str, *, may: bool) -> BotAnswer | str:
-        chat = str(incoming.chat)
-        names = ", ".join((*MODELS, "default"))
-        if not wanted:
-            chosen = await self._state.chats.model(chat) or "default"
-            text = tr("Model of this chat: {chosen}. To change it, send /model with one of {names}.").format(
-                chosen=chosen, names=names
-            )
-            return BotAnswer(text, choice("model", (*MODELS, "default"), chosen) if may else ())
-        if wanted not in (*MODELS, "default"):
-            unknown = tr("I do not know a model of that name. Choose one of {names}, for example /model {first}.")
-            return unknown.format(names=names, first=MODELS[0])
-        await self._state.chats.choose_model(chat, None if wanted == "default" else wanted)
-        text = tr("Model of this chat from the next message on: {wanted}.").format(wanted=wanted)
-        return BotAnswer(text, choice("model", (*MODELS, "default"), wanted))
-
-
-def _languages() -> str:
-    return ", ".join((*LANGUAGES, "default"))
+    async def _model(self, incoming: IncomingMessage, wanted: str, names: str) -> tuple[str, str]:
+        """The answer, and what is chosen now."""
+        chats, chat = self._state.chats, str(incoming.chat)
+        text = tr("Model of this chat: {chosen}. To change it, send /model with one of {names}.")
+        if wanted in CHOICES["model"]:
+            await chats.choose_model(chat, None if wanted == DEFAULT else wanted)
+        elif wanted:
+            text = tr("I do not know a model of that name. Choose one of {names}, for example /model {first}.")
+        chosen = await chats.model(chat) or DEFAULT
+        return text.format(chosen=chosen, names=names, first=MODELS[0]), chosen
 
 
 def cancel_text(taken_back: int, asked: int) -> str:

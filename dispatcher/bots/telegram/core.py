@@ -124,10 +124,8 @@ class BotCore:
         """The group has become a supergroup. Everything may be repeated."""
         if chat in self.moved or not (await self.allows(chat) or await self.allows(to)):
             return
-        if await self.allows(to) or await self.state.chats.has_own(
-            str(to)
-        ):  # it moved long ago, unseen, and would lose that
-            log.error(
+        if await self.allows(to) or await self.state.chats.has_own(str(to)):
+            log.error(  # it moved long ago, unseen, and would lose that
                 "a group has a new chat id that has a memory of its own, so that of the first one stays apart",
                 was=chat, now=to,
                 todo=f"To go on with the first one's: hmem forget --chat={to}, take {to} out of ALLOWED_CHATS, list {chat}, start the bot again",
@@ -194,9 +192,8 @@ class Keyboards:
             return
         if reply_command and user:
             await until_redis_answers(lambda: self._marks.expect_reply(record.target, message, reply_command, user))
-        if any(
-            one.command.startswith("/retry ") for row in buttons for one in row
-        ):  # an answer's, not a list's or a question's
+        # An answer's, not a list's or a question's.
+        if any(one.command.startswith("/retry ") for row in buttons for one in row):
             await self._keep_only(record.target, message)
 
     async def _keep_only(self, chat: int, message: int) -> None:

@@ -41,9 +41,10 @@ from aiogram.exceptions import (
     TelegramMigrateToChat,
 )
 
+from dispatcher.bots.answers import PLACEHOLDER
 from dispatcher.bots.telegram.client import NO_ID, ButtonRows, until_redis_answers, until_telegram_takes_it
 from dispatcher.bots.telegram.core import BotCore, Keyboards
-from dispatcher.bots.telegram.partials import PLACEHOLDER, Partials
+from dispatcher.bots.telegram.partials import Partials
 from dispatcher.bots.telegram.rendering import MessagePart, parts_of, plain_parts
 from dispatcher.bots.telegram.state import OUTBOX, Waiting
 from dispatcher.queue.state import held_now
@@ -110,12 +111,8 @@ class Delivery:
         self._partials = Partials(core, self._keyboards) if core.settings.stream else None
         self._chats: dict[int, asyncio.Task[None]] = {}  # one task for each chat with work
         self._attendance_at = 0.0
-        self._wake = asyncio.Event()
+        self.wake = asyncio.Event()  # there may be something to deliver: look immediately
         self._closing = asyncio.Event()
-
-    def wake(self) -> None:
-        """There may be something to deliver: look immediately."""
-        self._wake.set()
 
     def parts(self) -> list[Coroutine[Any, Any, None]]:
         """What runs until it is cancelled; running deliveries then continue until `finish`."""
@@ -123,12 +120,12 @@ class Delivery:
 
     async def _run(self) -> None:
         while True:
-            self._wake.clear()
+            self.wake.clear()
             try:
                 await until_redis_answers(self._look)
             except Exception:  # a bug of ours: there must be a next look
                 log.exception("the look for answers failed")
-            await set_within(self._wake, LOOK_SECONDS)
+            await set_within(self.wake, LOOK_SECONDS)
 
     async def finish(self, seconds: float) -> None:
         """Start nothing new; running deliveries get this many seconds."""
@@ -188,7 +185,7 @@ class Delivery:
 
     def _ended(self, chat: int) -> None:
         self._chats.pop(chat, None)
-        self.wake()
+        self.wake.set()
 
     async def _serve(self, jobs: list[Job]) -> None:
         for job in jobs:

@@ -26,7 +26,7 @@ from typing import Any, cast
 
 import structlog
 from aiogram import Bot, Dispatcher, F
-from aiogram.exceptions import TelegramAPIError, TelegramConflictError
+from aiogram.exceptions import TelegramAPIError
 from aiogram.filters import MagicData
 from aiogram.types import CallbackQuery, Message, TelegramObject, Update
 
@@ -40,7 +40,7 @@ from dispatcher.bots.telegram.core import BotAnswer, BotCore
 from dispatcher.bots.telegram.messages import IncomingMessage, read_message, read_press
 from dispatcher.bots.telegram.rendering import MessagePart
 from dispatcher.bots.telegram.state import Mark, Waiting, digest
-from dispatcher.queue.chat_commands import dispatcher_commands
+from dispatcher.queue.chat_commands import EDITED_TOO_LATE, dispatcher_commands
 from shared.hooks import Hooks
 from shared.system.faults import crash_point
 from shared.text.format import cut
@@ -77,7 +77,7 @@ class Intake:
         offset, seconds = None, 0
         while True:
             asked = offset, seconds
-            updates = await until_telegram_answers(lambda: self._updates(*asked))  # noqa: B023 - awaited immediately
+            updates = await until_telegram_answers(lambda: self._core.telegram.updates(*asked))  # noqa: B023 - awaited immediately
             crash_point("telegram:updates-received")
             for update in updates:
                 number = update.get("update_id")
@@ -89,16 +89,6 @@ class Intake:
                 self._arrived()
             seconds = POLL_SECONDS
             self._arrivals.begun.set()  # the rest of an album that was there before a crash has come
-
-    async def _updates(self, offset: int | None, seconds: int) -> list[dict[str, Any]]:
-        try:
-            return await self._core.telegram.updates(offset, seconds)
-        except TelegramConflictError as error:
-            if "webhook" not in str(error):
-                raise
-            log.warning("a webhook is set, so Telegram hands out no updates; it is deleted")
-            await self._core.telegram.bot.delete_webhook()
-            return await self._core.telegram.updates(offset, seconds)
 
     async def _take(self, number: int, raw: dict[str, Any]) -> None:
         bot = self._core.telegram.bot
@@ -276,10 +266,10 @@ class Routes(Dispatcher):
         if mark is None or not text or digest(text) == mark.digest:
             return
         updates, update = self._state.updates, incoming.task_id
-        if await updates.edited(update, incoming.label, mark, text, incoming.user):
+        if mark.part:
+            await updates.say(update, incoming.notice(tr(EDITED_TOO_LATE)))
+        elif await updates.edited(update, incoming.label, mark, text, incoming.user):
             log.info("a message was edited while it waits", task=mark.task)
-        elif mark.start is not None:
-            await updates.say(update, incoming.notice(tr(commands.EDITED)))
         else:  # the dispatcher corrects what is remembered of it
             task = await self._task(incoming, text) | {"corrects": mark.task, "edited": True}
             delivery, changed = replace(incoming.notice(""), text=None, command=True), Mark(mark.task, digest(text))
@@ -350,7 +340,7 @@ class Routes(Dispatcher):
 
 
 async def _unknown(_: Message, incoming: IncomingMessage) -> Answer:
-    return tr(commands.UNKNOWN) if incoming.private else None
+    return None if incoming.group else tr(commands.UNKNOWN)
 
 
 def _said(text: str) -> Callable[..., Awaitable[str]]:

@@ -46,7 +46,7 @@ class IncomingMessage:
 
     task_id: str  # of its task, if it becomes one: made of the update's number, so the same update has the same
     chat: int
-    private: bool
+    group: bool
     message: int
     label: str  # identifies the message among all chats
     thread: int | None
@@ -67,10 +67,6 @@ class IncomingMessage:
     replaces: int | None = None  # the bot's message in whose place the answer comes
 
     cut: int | None = None  # length of a text that may go on in the next message
-
-    @property
-    def group(self) -> bool:
-        return not self.private
 
     @property
     def paste(self) -> str | None:
@@ -117,7 +113,7 @@ def read_message(message: Message, me: User, task_id: str, *, belongs: bool = Fa
     return IncomingMessage(
         task_id=task_id,
         chat=message.chat.id,
-        private=private,
+        group=not private,
         message=message.message_id,
         label=f"{message.chat.id}-{message.message_id}",
         reply_to=None if private else message.message_id,

@@ -18,12 +18,12 @@ import structlog
 from aiogram.exceptions import TelegramAPIError, TelegramBadRequest, TelegramNotFound, TelegramRetryAfter
 from redis.exceptions import RedisError
 
+from dispatcher.bots.answers import PLACEHOLDER, shown_now
 from dispatcher.bots.telegram.core import BotCore, Keyboards
 from dispatcher.bots.telegram.rendering import MessagePart, last_part
 from dispatcher.bots.telegram.state import Waiting
 from shared.system.faults import crash_point
-from shared.text.translations import later, speaking, tr
-from shared.turns.records import RecordRefused
+from shared.text.translations import speaking
 from shared.turns.signed import PartialAnswer
 
 #: Shows a second in all chats together, and how many may come at once: the rest of what Telegram allows is for answers.
@@ -64,10 +64,6 @@ class Pace:
         """Telegram wants nothing more for this chat until then."""
         self._due[chat] = until + FIRST_WORDS * GROUP_SECONDS
 
-    def forget(self, now: float) -> None:
-        """Drop the chats that need not wait."""
-        self._due = {chat: due for chat, due in self._due.items() if due > now}
-
 
 log = structlog.get_logger()
 
@@ -82,11 +78,6 @@ FOLLOWED_IN_CHAT, FOLLOWED = 3, 300
 #: Messages that an answer usually takes in the end: the placeholder, and its edit.
 ANSWER_MESSAGES = 2
 
-PLACEHOLDER = "…"
-THINKING = later("Thinking…")
-USING = later("Using {tool}…")
-RETRYING = later("Claude cannot be reached; trying again…")
-
 
 @dataclass
 class _Followed:
@@ -95,7 +86,6 @@ class _Followed:
     name: str
     record: Waiting
     partial: PartialAnswer | None = None
-    raw: bytes = b""
     shown: tuple[str, str] | None = None
     shown_at: float = 0.0
     plain: bool = False  # Telegram refused its formatting
@@ -112,19 +102,6 @@ class _Followed:
             return shown_now(self.partial) if self.partial else ("", PLACEHOLDER)
 
 
-def shown_now(partial: PartialAnswer) -> tuple[str, str]:
-    """(text, line about what is being done)."""
-    if partial.doing == "tool":
-        server, _, tool = partial.tool.removeprefix("mcp__").rpartition("__")
-        name = " ".join(f"{server}: {tool}".split() if server else tool.split())
-        return partial.text, tr(USING).format(tool=name) if name else tr("Using a tool…")
-    if partial.doing == "retrying":
-        return partial.text, tr(RETRYING)
-    if partial.text.strip():
-        return partial.text, ""
-    return "", tr(THINKING) if partial.doing == "thinking" else PLACEHOLDER
-
-
 class Partials:
     """One per bot."""
 
@@ -133,7 +110,7 @@ class Partials:
         self._followed: dict[str, _Followed] = {}
         self._settled = set[str]()  # answers of which nothing more is shown
         self._showing: dict[int, asyncio.Task[None]] = {}  # by chat
-        self._some, self._secret = asyncio.Event(), core.secret
+        self._some = asyncio.Event()
         self._without_drafts = set[int]()  # chats that Telegram has refused one
 
     def drafts(self, record: Waiting) -> bool:
@@ -159,7 +136,6 @@ class Partials:
             self._some.set()
         else:
             self._some.clear()
-            self._pace.forget(time.monotonic())
 
     async def settle(self, name: str, record: Waiting) -> None:
         """From now on nothing more of this answer is shown, and no request is under way in its chat that could overtake the next one."""
@@ -189,9 +165,10 @@ class Partials:
         """Show what is new; returns the seconds until the next look."""
         try:
             found = await self._state.answers.partials(list(self._followed))
-            for name, raw in found.items():
-                if (one := self._followed.get(name)) and raw != one.raw:
-                    self._read(one, raw)
+            for name, partial in found.items():
+                one = self._followed.get(name)
+                if one and (one.partial is None or partial.number > one.partial.number):
+                    one.partial = partial
             self._show_news()
         except (RedisError, OSError):  # the loop for answers reports it
             return REDIS_DOWN_SECONDS
@@ -199,18 +176,6 @@ class Partials:
             log.exception("the look for partial answers failed")
             return REDIS_DOWN_SECONDS
         return LOOK_SECONDS
-
-    def _read(self, one: _Followed, raw: bytes) -> None:
-        one.raw = raw
-        try:
-            partial = PartialAnswer.verified(self._secret, one.name, raw)
-        except RecordRefused as error:
-            log.warning(
-                "a partial answer is not signed by the dispatcher and is ignored", task=one.name, reason=str(error)
-            )
-            return
-        if one.partial is None or partial.number > one.partial.number:
-            one.partial = partial
 
     def _show_news(self) -> None:
         now = time.monotonic()

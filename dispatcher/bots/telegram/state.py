@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, cast
+from dataclasses import asdict, dataclass, replace
+from typing import Any, TypeVar, cast
 
 import structlog
 from redis.asyncio import Redis
@@ -26,6 +26,7 @@ from shared.wire.ids import MAIN_BOT
 from shared.wire.json import record_of
 
 log = structlog.get_logger()
+Record = TypeVar("Record", bound=SignedRecord)
 
 #: Where this bot's records are: another bot on the same Redis has its own.
 WAITING, ARRIVING = keys.bot_waiting(MAIN_BOT), keys.bot_arriving(MAIN_BOT)
@@ -75,24 +76,10 @@ class Mark:
 
     task: str
     digest: str
-    start: int | None = None  # of one of several messages whose texts became one: where its own begins there
-    length: int = 0
-
-    def put(self, text: str, whole: str) -> str | None:
-        """The text of the task with this in the place of the message's own; None if that has changed otherwise."""
-        if self.start is None:
-            return text
-        end = self.start + self.length
-        return whole[: self.start] + text + whole[end:] if digest(whole[self.start : end]) == self.digest else None
+    part: bool = False  # one of several messages whose texts became one
 
     def to_json(self) -> bytes:
-        return dumps({name: value for name, value in asdict(self).items() if value is not None})
-
-    @classmethod
-    def parse(cls, raw: bytes) -> Mark:
-        """Fields of another version are left out."""
-        known = {one.name for one in fields(cls)}
-        return cls(**{name: value for name, value in loads_object(raw).items() if name in known})
+        return dumps(asdict(self))
 
 
 class InRedis:
@@ -177,11 +164,8 @@ class Updates(InRedis):
         stands among the arriving messages (0 if that has changed)."""
         seen, message_seen = keys.bot_seen(task_id), keys.bot_seen(message)
         names = [WAITING, seen, keys.TASKS, keys.pending(record.chat), message_seen, ARRIVING]
-        limits = [
-            "" if record.command else QUEUED,
-            QUEUED_OF_CHAT,
-            keys.BOT_SEEN_TTL_SECONDS,
-        ]  # it may be held questions that fill it
+        queue_limit = "" if record.command else QUEUED  # it may be held questions that fill it
+        limits = [queue_limit, QUEUED_OF_CHAT, keys.BOT_SEEN_TTL_SECONDS]
         refused = [full := f"full-{record.chat}", refusal.to_json(self._secret, full)] if refusal else ["", ""]
         more = [mark.to_json() if mark else b"", *refused, arriving]
         waiting = record.to_json(self._secret, task_id)
@@ -190,11 +174,6 @@ class Updates(InRedis):
     async def say(self, update: str, record: Waiting, arriving: bytes = b"") -> None:
         """One of the bot's own messages in reply to an update, once. `arriving`: as in `take`."""
         await self.take(update, record, b"", update, None, None, arriving)
-
-    async def arriving(self) -> dict[str, bytes]:
-        """Task id → messages whose files are being fetched (arrivals.py), unverified."""
-        found = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(ARRIVING))
-        return {name.decode("utf-8", "replace"): raw for name, raw in found.items()}
 
     async def arrive(self, task_id: str, update: str, before: bytes, after: SignedRecord) -> int:
         """Store one of them with the update that brought it: 1 stored, 0 that update was taken before, -1 it has changed meanwhile."""
@@ -210,16 +189,14 @@ class Updates(InRedis):
         return bool(await self._run("say_once", [WAITING, mark], [field, said, seconds]))
 
     async def edited(self, update: str, message: str, mark: Mark, text: str, user: int) -> bool:
-        """Give what is queued of a message (its task, an earlier edit) the new text, edited by `user`; False if nothing is, or not as it was."""
+        """Give what is queued of a message (its task, an earlier edit) the new text, edited by `user`; False if nothing is."""
         changed = []
-        for raw, task in reversed(
-            await self._queue.queued()
-        ):  # an edit before the question, if that was put back (postpone.lua)
-            is_meant = mark.task in (task.task_id, task.corrects if task.edited else None)
-            if is_meant and (whole := mark.put(text, task.message)) is not None:
-                new = dumps(with_text(loads_object(raw), whole) | {"user_id": user})
+        # An edit before the question, if that was put back (postpone.lua).
+        for raw, task in reversed(await self._queue.queued()):
+            if mark.task in (task.task_id, task.corrects if task.edited else None):
+                new = dumps(with_text(loads_object(raw), text) | {"user_id": user})
                 names = [keys.TASKS, keys.bot_seen(update), keys.bot_seen(message)]
-                after = replace(mark, digest=digest(text), length=len(text)).to_json()
+                after = replace(mark, digest=digest(text)).to_json()
                 changed.append(await self._run("edit", names, [raw, new, after, keys.BOT_SEEN_TTL_SECONDS]))
         return any(changed)
 
@@ -229,17 +206,22 @@ class Deliveries(InRedis):
 
     unbelieved: Callable[[bytes], Awaitable[None]]
 
-    async def waiting(self) -> dict[str, Waiting]:
-        """Everything that is to be delivered, oldest first. A record that is unreadable or that nobody of us signed is logged and removed."""
-        found: dict[str, Waiting] = {}
-        for raw_name, raw in (await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(WAITING))).items():
+    async def believed(self, place: str, kind: type[Record]) -> dict[str, tuple[bytes, Record]]:
+        """The records of a hash, with their bytes. One that is unreadable or that nobody of us has signed is logged and removed."""
+        found: dict[str, tuple[bytes, Record]] = {}
+        for raw_name, raw in (await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(place))).items():
             name = raw_name.decode("utf-8", "backslashreplace")
             try:
-                found[name] = Waiting.verified(self._secret, name, raw)
+                found[name] = raw, kind.verified(self._secret, name, raw)
             except RecordRefused as error:
-                log.error("a waiting record cannot be believed and is removed", record=name, error=str(error))
+                log.error("a record cannot be believed and is removed", key=place, record=name, error=str(error))
                 await self.unbelieved(raw)
-                await self._redis.hdel(WAITING, cast(str, raw_name))
+                await self._redis.hdel(place, cast(str, raw_name))
+        return found
+
+    async def waiting(self) -> dict[str, Waiting]:
+        """Everything that is to be delivered, oldest first."""
+        found = {name: record for name, (_, record) in (await self.believed(WAITING, Waiting)).items()}
         return dict(sorted(found.items(), key=lambda one: (one[1].at, one[0])))
 
     async def note(self, name: str, record: Waiting) -> None:
@@ -323,7 +305,7 @@ class ChatMarks(InRedis):
     async def of_message(self, label: str) -> Mark | None:
         """What is known of a message whose task was taken."""
         raw = await self.noted(label)
-        return Mark.parse(raw) if raw else None
+        return Mark(**loads_object(raw)) if raw else None
 
     async def expect_reply(self, chat: int, message: int, command: str, user: str) -> None:
         """A reply of this person to this message is this command."""
@@ -360,7 +342,6 @@ class BotState:
         asked = [name for name, one in left.items() if may(name, one.user)]
         for name in asked:
             await self.queue.cancel_running(name)
-        put_back = await self.queue.take_back(
-            lambda task: task.task_id in asked
-        )  # before it was asked to stop (postpone.lua)
+        # What was put back before it was asked to stop (postpone.lua).
+        put_back = await self.queue.take_back(lambda task: task.task_id in asked)
         return taken_back + put_back, len(asked) - put_back, len(left) - len(asked)

@@ -68,7 +68,7 @@ class GuestCommands:
     @hook
     async def stranger_wrote(self, update: str, incoming: IncomingMessage) -> str | None:
         """An owner who allows a group, or a code."""
-        if not incoming.private:
+        if incoming.group:
             return await self._here(incoming) if incoming.command == "invite" else None
         code = code_in(incoming.command, incoming.text.strip())
         if code is None:
@@ -93,11 +93,11 @@ class GuestCommands:
         return tr(HERE)
 
     def _refusal(self, incoming: IncomingMessage) -> BotAnswer | None:
-        may = self._rights.counts_all(str(incoming.chat), not incoming.private, incoming.own_id)
+        may = self._rights.counts_all(str(incoming.chat), incoming.group, incoming.own_id)
         return None if may else BotAnswer(tr(OWNERS_ONLY))
 
     async def _invite(self, incoming: IncomingMessage) -> BotAnswer:
-        if not incoming.private:
+        if incoming.group:
             return BotAnswer(await self._here(incoming) or tr(USAGE))
         if refusal := self._refusal(incoming):
             return refusal

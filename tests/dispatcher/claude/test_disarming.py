@@ -19,6 +19,7 @@ from dispatcher.claude import environment
 from dispatcher.claude.client import Answer, ClaudeCli, ClaudeRequest, as_plain_text, built_in_tools
 from dispatcher.claude.events import Progress
 from dispatcher.claude.reply import Follows, spent
+from shared.config.tools import ChatTools
 from tests.servers.faulty_api import Fault, FaultyApi
 from tests.servers.messages_api import MessagesApi
 from tests.support.world import REAL_CLAUDE as CLAUDE
@@ -67,10 +68,10 @@ class Host:
 
         return asyncio.run(ask_all())
 
-    def asked(self, message: str, session: str = "", **settings: Any) -> dict[str, Any]:
+    def asked(self, message: str, session: str = "", allowed: str = "", **settings: Any) -> dict[str, Any]:
         """The request that reached the API."""
         before = len(self.api.requests)
-        (answer,) = self.ask(self.question(message, session), **settings)
+        (answer,) = self.ask(self.question(message, session, tools=ChatTools(allowed)), **settings)
         assert answer.error is None
         (request,) = self.api.requests[before:]
         return request
@@ -211,9 +212,9 @@ def test_the_switches_are_always_on_and_leave_servers_and_skills(host: Host, mon
     assert switches(bare) == both
     assert switches(host.question("hello", mcp_config_files=(servers,))) == always
     assert switches(bare, claude_mcp_config=servers) == always
-    assert switches(bare, claude_allowed_tools="Skill") == always
-    assert switches(bare, claude_allowed_tools="mcp__core__*") == both
-    assert "skill: d" in json.dumps(host.asked("hello", claude_allowed_tools="Skill"))
+    assert switches(host.question("hello", tools=ChatTools("Skill"))) == always
+    assert switches(host.question("hello", tools=ChatTools("mcp__core__*"))) == both
+    assert "skill: d" in json.dumps(host.asked("hello", allowed="Skill"))
 
 
 def test_sentences_numbers_and_lists_are_left_as_they_are() -> None:
@@ -221,9 +222,8 @@ def test_sentences_numbers_and_lists_are_left_as_they_are() -> None:
         assert as_plain_text(text) == text
 
 
-def test_an_empty_message_and_a_session_that_is_none_start_nothing(host: Host) -> None:
-    empty, odd = host.ask(host.question(" \n "), host.question("hello", "--dangerously-skip-permissions"))
-    assert empty.error == "the message is empty"
+def test_a_session_that_is_none_starts_nothing(host: Host) -> None:
+    (odd,) = host.ask(host.question("hello", "--dangerously-skip-permissions"))
     assert odd.follows is Follows.NEW_SESSION
     assert host.api.requests == []
 
@@ -288,10 +288,10 @@ def test_the_cli_keeps_no_memory_beside_ours(host: Host, monkeypatch: pytest.Mon
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("allowed", "offered"),
-    [(None, set()), ("mcp__core__*", set()), ("WebFetch, mcp__core__*", {"WebFetch"}), ("Bash(git log *)", {"Bash"})],
+    [("", set()), ("mcp__core__*", set()), ("WebFetch, mcp__core__*", {"WebFetch"}), ("Bash(git log *)", {"Bash"})],
 )
-def test_built_in_tools_are_there_only_if_named(host: Host, allowed: str | None, offered: set[str]) -> None:
-    assert tools(host.asked("hello", claude_allowed_tools=allowed)) == offered
+def test_built_in_tools_are_there_only_if_named(host: Host, allowed: str, offered: set[str]) -> None:
+    assert tools(host.asked("hello", allowed=allowed)) == offered
 
 
 def test_tools_are_read_out_of_permissions() -> None:

@@ -11,7 +11,7 @@ from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
 from dispatcher.queue import admission
-from dispatcher.queue.chats import ToolAccess, is_closed
+from dispatcher.queue.chats import is_closed, tools_of
 from shared.config.settings import load_settings
 from shared.hooks import Hooks, hook
 from shared.wire import keys
@@ -65,7 +65,7 @@ def test_a_limited_chat_and_one_of_which_nothing_is_known_have_their_own_tools_a
     redis: Redis, redis_url: str
 ) -> None:
     def tools(chat: str) -> tuple[str, tuple[str, ...]]:
-        found = run(redis_url, lambda client: ToolAccess(load_settings(**SETTINGS), client).tools_of(chat))
+        found = run(redis_url, lambda client: tools_of(load_settings(**SETTINGS), client, chat))
         return found.allowed, found.asked
 
     assert tools("8") == ("Bash", ("Write",))

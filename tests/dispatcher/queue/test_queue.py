@@ -129,7 +129,7 @@ def test_who_writes_junk_again_at_every_look_does_not_hold_up_the_answer(light: 
 
     async def scenario(_: TaskQueue, __: TaskQueue) -> None:
         client = open_async_redis(light.settings().redis_url)
-        queue = TaskQueue(client, rewritten)
+        queue = TaskQueue(client, rewritten, light.settings())
         claim = await claimed(queue)
         light.redis.set(keys.result("t1"), b"junk")
         done = finished(claim)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -31,7 +32,8 @@ def test_the_first_message_after_a_start_waits_for_the_release(light: World, mon
     served = module.ServedRelease(settings)
     day = DayMemory(settings, served.reading)
     day.open()
-    lookup = ContextLookup(settings, day, served, CacheDropper(served, day), Hooks([]))
+    core = SimpleNamespace(settings=settings, day=day, served=served)
+    lookup = ContextLookup(core, CacheDropper(served, day), Hooks([]))  # type: ignore[arg-type]
     opening = threading.Thread(target=served.refresh)
     opening.start()
     wait_for(lambda: served.refreshing, "the opening to begin")

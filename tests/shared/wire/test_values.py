@@ -133,7 +133,7 @@ def test_the_keys_are_named_also_where_a_script_stumbles(light: World) -> None:
 
     async def claim() -> str:
         async with open_async_redis(light.settings().redis_url) as client:
-            queue = TaskQueue(client, lambda task_id, raw: True)
+            queue = TaskQueue(client, lambda task_id, raw: True, light.settings())
             with pytest.raises(ResponseError, match="WRONGTYPE") as failed:
                 await queue.claim(queue.next_token())
             return str(failed.value)

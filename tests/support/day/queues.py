@@ -23,7 +23,7 @@ def play(world: World, scenario: Scenario) -> Any:
     async def run() -> Any:
         clients = [open_async_redis(world.settings().redis_url) for _ in range(2)]
         try:
-            one, two = (TaskQueue(client, partial(is_signed, "k")) for client in clients)
+            one, two = (TaskQueue(client, partial(is_signed, "k"), world.settings()) for client in clients)
             return await scenario(one, two)
         finally:
             for client in clients:
@@ -35,7 +35,7 @@ def play(world: World, scenario: Scenario) -> Any:
 def finished(claim: Claim, **more: Any) -> Finished:
     task = Task.parse(claim.raw)
     turns = [Turn(task.task_id, role, task.chat_id, f"{role} of {task.message}", 1.0) for role in ("user", "asst")]
-    defaults: dict[str, Any] = {"session_was": "", "session": "s", "session_ttl": 100, "stats": [("tasks", "1")]}
+    defaults: dict[str, Any] = {"session_was": "", "session": "s", "stats": [("tasks", "1")]}
     result = Result.sign("k", task.task_id, "out", "2026-01-01T00:00:00+00:00")
     return Finished(task, result, turns, **(defaults | more))
 

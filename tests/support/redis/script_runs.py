@@ -48,7 +48,7 @@ def finish(*before: str, stays: str = "", **more: object) -> ScriptRun:
 
 
 def begin(*before: str) -> ScriptRun:
-    given = ("s1", HOUR, 3, "1", "", 10_000, "", "", TASK, HOUR)
+    given = ("s1", HOUR, 3, "1", 10_000, "", "")
     return of_dispatcher("queue/begin", *given, before=before)
 
 
@@ -120,8 +120,7 @@ RUNS = [
     postpone(IN_FLIGHT, AWAITED, resets=9999),
     begin(),
     begin("SET hcli:mem:done:t1 d", "SET hcli:mem:attempts:t1 1", "SET hcli:mem:forgotten m"),
-    begin("SET hcli:mem:cancel:t1 1", "SET hcli:results:t1 old", "SET hcli:memory:t1:user q"),
-    begin("RPUSH hcli:pending:9912 t0 t1", "EXPIRE hcli:pending:9912 600"),
+    begin("SET hcli:memory:t1:user q"),
     begin("SET hcli:mem:bot:new:9912 1", "RPUSH hcli:session_history:9912 entry", "SET hcli:session_size:9912 5"),
     begin("SET hcli:session:9912 s1", "HSET hcli:mem:spent:9912 session s1 cost 1", "RPUSH hcli:session_history:9912 entry"),
     finish(),

@@ -255,13 +255,14 @@ def test_a_long_text_in_three_messages_is_one_question(stage: Stage, chat: int) 
     stage.api.say(chat, third)
     wait_for(stage.queued, "the task")
     ids = [one.id for one in stage.api.messages(chat) if not one.by_bot]
-    stage.confirmed(stage.api.edit(chat, ids[1], "bb"))
+    stage.api.edit(chat, ids[1], "bb")
+    wait_for(lambda: "earlier text" in str(stage.api.texts(chat)), "the refusal")
     task = stage.pop()
-    assert task["message"] == f"{first}bb\n{third}", "a full message was cut inside a line, another one at its end"
+    assert task["message"] == f"{first}{second}\n{third}", "a full one was cut inside a line, another one at its end"
     stage.answer(task["task_id"], "read")
     stage.quiet()
-    stage.api.edit(chat, ids[2], "cc")
-    says(stage, chat, "earlier text")
+    stage.confirmed(stage.api.edit(chat, ids[2], "cc"))
+    wait_for(lambda: str(stage.api.texts(chat)).count("earlier text") == 2, "the refusal")
     assert stage.queued() == []
 
 

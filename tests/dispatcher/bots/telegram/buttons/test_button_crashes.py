@@ -50,7 +50,7 @@ def test_a_press_is_carried_out_once_when_the_bot_dies_over_it(redis_url: str, t
         dying = stage.bot_again(wait=False, HMEM_CRASH_AT=f"telegram:{point}")
         assert dying.died() == -signal.SIGKILL
         stage.bot_again()
-        assert labels(sees(stage, chat, "next message on: opus"))[0] == "✓ opus"
+        assert labels(sees(stage, chat, "Model of this chat: opus"))[0] == "✓ opus"
         assert len(stage.api.texts(chat)) == 1, "the choice replaced the message"
         assert stage.api.called("answerCallbackQuery"), "the waiting sign ended"
 

@@ -12,7 +12,7 @@ def test_the_model_is_chosen_by_a_button(stage: Stage) -> None:
     chat = stage.new_chat()
     asked = say(stage, chat, "/model", "Model of this chat: default")
     assert labels(asked) == ["opus", "sonnet", "haiku", "✓ default"]
-    chosen = press(stage, chat, "haiku", "Model of this chat from the next message on: haiku.")
+    chosen = press(stage, chat, "haiku", "Model of this chat: haiku.")
     assert chosen.id == asked.id
     assert labels(chosen) == ["opus", "sonnet", "✓ haiku", "default"]
     stage.api.say(chat, "hello")
@@ -21,7 +21,7 @@ def test_the_model_is_chosen_by_a_button(stage: Stage) -> None:
     stage.answer(task["task_id"], "hi")
     stage.quiet()
     assert stage.redis.ttl(f"hcli:mem:bot:model:{chat}") == -1
-    say(stage, chat, "/model default", "Model of this chat from the next message on: default")
+    say(stage, chat, "/model default", "Model of this chat: default")
     assert not stage.redis.exists(f"hcli:mem:bot:model:{chat}")
 
 
