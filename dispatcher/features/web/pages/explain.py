@@ -17,6 +17,7 @@ from dispatcher.queue.consolidation.chat_turns import waiting
 from shared.config.kinds import memory_backends
 from shared.errors import InvalidInput
 from shared.system.command import translate
+from shared.turns.records import RecordRefused, loads_object
 from shared.wire import keys
 from shared.wire.ids import LATEST_TIMESTAMP
 
@@ -92,8 +93,10 @@ def _records(asked: Asked, chat_id: str) -> tuple[list[dict[str, Any]], list[str
     found, unreadable = [], 0
     for one in reversed(raw):
         try:
-            found.append(Explanation.model_validate_json(one).model_dump())
-        except ValidationError:
+            found.append(
+                Explanation.model_validate(loads_object(one)).model_dump()
+            )  # which also reads half a character
+        except (RecordRefused, ValidationError):
             unreadable += 1
     return found, [f"{unreadable} records cannot be read: another program has overwritten them."] if unreadable else []
 
