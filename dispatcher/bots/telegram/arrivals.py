@@ -53,7 +53,9 @@ class Arriving(SignedRecord):
     album: str | None = None  # or the long text (IncomingMessage.paste)
     said: float = 0.0
     cut: int | None = None  # of a part of a text after which another one may come: its length as Telegram counts
-    parts: dict[str, str] | None = None  # of a text that came in parts: label of each → digest of its text
+    parts: dict[str, tuple[int, int]] | None = (
+        None  # of a text that came in parts: label of each → where it is in the text
+    )
 
     @property
     def due(self) -> float:
@@ -67,8 +69,10 @@ class Arriving(SignedRecord):
     @property
     def marks(self) -> dict[str, Mark]:
         """Label of each message of it → what is known of that for edits."""
-        parts, task_id = self.parts or {self.label: digest(self.text)}, str(self.task["task_id"])
-        return {label: Mark(task_id, one, part=len(parts) > 1) for label, one in parts.items()}
+        if self.parts is None:
+            return {self.label: Mark(self.task["task_id"], digest(self.text))}
+        places = self.parts.items()
+        return {label: Mark(self.task["task_id"], digest(self.text[slice(*at)]), *at) for label, at in places}
 
     def goes_on_with(self, album: str | None, said: float) -> bool:
         """Whether a message of this album or long text, and of this date, is a further part of this one."""
@@ -78,9 +82,10 @@ class Arriving(SignedRecord):
     def with_part(self, other: Arriving) -> Arriving:
         """With one more picture of its album (the caption counts, whichever of them has it), or the next part of its text."""
         if self.cut:
-            parts = (self.parts or {self.label: digest(self.text)}) | {other.label: digest(other.text)}
-            between = "" if self.cut == MESSAGE_CHARACTERS else "\n"  # cut in the middle of a line, or at its end
-            task = with_text(self.task, f"{self.text}{between}{other.text}")
+            so_far = self.text + ("" if self.cut == MESSAGE_CHARACTERS else "\n")  # cut inside a line, or at its end
+            task = with_text(self.task, so_far + other.text)
+            parts = self.parts or {self.label: (0, len(self.text))}
+            parts = parts | {other.label: (len(so_far), len(so_far) + len(other.text))}
             grown = replace(self, at=other.at, said=other.said, cut=other.cut, parts=parts, task=task)
             ends = not other.cut or len(dumps(grown.content())) > MOST_TASK_BYTES // 2  # a larger one would be refused
             return replace(grown, album=None, cut=None) if ends else grown
@@ -90,6 +95,15 @@ class Arriving(SignedRecord):
         task = {name: value for name, value in other.task.items() if name != "task_id"}
         whole = {"task_id": self.task["task_id"], **task}
         return replace(self, at=other.at, files=files, task=whole, label=other.label)
+
+    def edited(self, label: str, text: str) -> Arriving:
+        mark, parts = self.marks[label], self.parts
+        if parts:
+            longer = len(text) - (mark.end - mark.start)
+            parts = {
+                name: (a + longer * (a > mark.start), b + longer * (b >= mark.end)) for name, (a, b) in parts.items()
+            }
+        return replace(self, parts=parts, task=with_text(self.task, mark.put(text, self.text) or text))
 
     @classmethod
     def of(cls, content: dict[str, Any]) -> Arriving:
@@ -138,14 +152,14 @@ class Arrivals:
                 return True
 
     async def edit(self, update: str, label: str, text: str) -> bool:
-        """Change the text of a message that is still arriving, unless it is one of several; False if there is none of that label."""
+        """Change the text of a message that is still arriving, or of a part of one; False if there is none of that label."""
         while True:
             arriving = (await self.all()).items()
-            found = [(name, raw, one) for name, (raw, one) in arriving if label == one.label and not one.parts]
+            found = [(name, raw, one) for name, (raw, one) in arriving if label in one.marks]
             if not found:
                 return False
             name, raw, one = found[0]
-            whole = replace(one, task=with_text(one.task, text))
+            whole = one.edited(label, text)
             if await self._state.updates.arrive(name, update, raw, whole) >= 0:
                 return True
 

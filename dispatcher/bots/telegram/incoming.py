@@ -266,10 +266,10 @@ class Routes(Dispatcher):
         if mark is None or not text or digest(text) == mark.digest:
             return
         updates, update = self._state.updates, incoming.task_id
-        if mark.part:
-            await updates.say(update, incoming.notice(tr(EDITED_TOO_LATE)))
-        elif await updates.edited(update, incoming.label, mark, text, incoming.user):
+        if await updates.edited(update, incoming.label, mark, text, incoming.user):
             log.info("a message was edited while it waits", task=mark.task)
+        elif mark.end:
+            await updates.say(update, incoming.notice(tr(EDITED_TOO_LATE)))
         else:  # the dispatcher corrects what is remembered of it
             task = await self._task(incoming, text) | {"corrects": mark.task, "edited": True}
             delivery, changed = replace(incoming.notice(""), text=None, command=True), Mark(mark.task, digest(text))

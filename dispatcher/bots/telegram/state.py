@@ -76,7 +76,15 @@ class Mark:
 
     task: str
     digest: str
-    part: bool = False  # one of several messages whose texts became one
+    start: int = 0  # of one of several messages whose texts became one: where its own begins there, and ends
+    end: int = 0  # 0 for a message alone
+
+    def put(self, text: str, whole: str) -> str | None:
+        """The text of the task with this in the place of the message's own; None if that has changed otherwise."""
+        if not self.end:
+            return text
+        own = whole[self.start : self.end]
+        return whole[: self.start] + text + whole[self.end :] if digest(own) == self.digest else None
 
     def to_json(self) -> bytes:
         return dumps(asdict(self))
@@ -189,14 +197,15 @@ class Updates(InRedis):
         return bool(await self._run("say_once", [WAITING, mark], [field, said, seconds]))
 
     async def edited(self, update: str, message: str, mark: Mark, text: str, user: int) -> bool:
-        """Give what is queued of a message (its task, an earlier edit) the new text, edited by `user`; False if nothing is."""
-        changed = []
+        """Give what is queued of a message (its task, an earlier edit) the new text, edited by `user`; False if nothing is, or not as it was."""
+        changed, end = [], mark.end and mark.start + len(text)
         # An edit before the question, if that was put back (postpone.lua).
         for raw, task in reversed(await self._queue.queued()):
-            if mark.task in (task.task_id, task.corrects if task.edited else None):
-                new = dumps(with_text(loads_object(raw), text) | {"user_id": user})
+            is_meant = mark.task in (task.task_id, task.corrects if task.edited else None)
+            if is_meant and (whole := mark.put(text, task.message)) is not None:
+                new = dumps(with_text(loads_object(raw), whole) | {"user_id": user})
                 names = [keys.TASKS, keys.bot_seen(update), keys.bot_seen(message)]
-                after = replace(mark, digest=digest(text)).to_json()
+                after = replace(mark, digest=digest(text), end=end).to_json()
                 changed.append(await self._run("edit", names, [raw, new, after, keys.BOT_SEEN_TTL_SECONDS]))
         return any(changed)
 

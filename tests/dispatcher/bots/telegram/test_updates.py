@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from dispatcher.bots.telegram.arrivals import Arriving
+from dispatcher.bots.telegram.messages import MESSAGE_CHARACTERS
 from dispatcher.bots.telegram.state import BotState, Queue
 from dispatcher.queue.chat_commands import dispatcher_commands
 from shared.turns.records import Task
@@ -255,15 +257,30 @@ def test_a_long_text_in_three_messages_is_one_question(stage: Stage, chat: int) 
     stage.api.say(chat, third)
     wait_for(stage.queued, "the task")
     ids = [one.id for one in stage.api.messages(chat) if not one.by_bot]
-    stage.api.edit(chat, ids[1], "bb")
-    wait_for(lambda: "earlier text" in str(stage.api.texts(chat)), "the refusal")
+    stage.confirmed(stage.api.edit(chat, ids[1], "bb"))
+    stage.confirmed(stage.api.edit(chat, ids[1], "bbb"))
     task = stage.pop()
-    assert task["message"] == f"{first}{second}\n{third}", "a full one was cut inside a line, another one at its end"
+    assert task["message"] == f"{first}bbb\n{third}", "a full message was cut inside a line, another one at its end"
     stage.answer(task["task_id"], "read")
     stage.quiet()
-    stage.confirmed(stage.api.edit(chat, ids[2], "cc"))
-    wait_for(lambda: str(stage.api.texts(chat)).count("earlier text") == 2, "the refusal")
+    stage.api.edit(chat, ids[2], "cc")
+    says(stage, chat, "earlier text")
     assert stage.queued() == []
+
+
+def test_what_is_edited_while_its_parts_arrive_is_changed_in_its_place() -> None:
+    def part(label: str, text: str, cut: int | None) -> Arriving:
+        return Arriving(1, "7", 0.0, label, {"task_id": "t", "message": text}, {}, cut=cut)
+
+    whole = part("a", "first", MESSAGE_CHARACTERS).edited("a", "1st").with_part(part("b", "second", 4_000))
+    whole = whole.with_part(part("c", "third", None))
+    assert whole.text == "1stsecond\nthird"
+    for label, text, shown in (("b", "2", "1st2\nthird"), ("c", "3rd", "1st2\n3rd"), ("a", "one", "one2\n3rd")):
+        whole = whole.edited(label, text)
+        assert whole.text == shown
+    marks = whole.marks
+    assert [marks[label].put("x", whole.text) for label in "abc"] == ["x2\n3rd", "onex\n3rd", "one2\nx"]
+    assert marks["c"].put("x", "one, and more\n3rd") is None, "another part was edited meanwhile"
 
 
 def test_only_a_long_text_waits_for_more_and_a_second_at_most(stage: Stage, chat: int) -> None:
