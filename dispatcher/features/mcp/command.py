@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Thread
 from typing import Annotated
 
 import typer
@@ -28,6 +29,6 @@ def mcp(
     from dispatcher.features.mcp.server import serve
 
     chat_id = given_id(settings, chat)
-    if mark is None:  # a person's client: the dispatcher knows its chats
-        say_notes(new_chat(settings, chat_id))
+    if mark is None:  # a person's client: the dispatcher knows its chats. A Redis that hangs holds up no answer
+        Thread(target=lambda: say_notes(new_chat(settings, chat_id)), daemon=True).start()
     serve(settings, chat_id, mark)

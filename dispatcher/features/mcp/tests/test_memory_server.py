@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from pathlib import Path
+from threading import Event
 
 import pytest
 
+from dispatcher.features.mcp import command, server
 from dispatcher.features.mcp.claude_server import (
     BY_PIPE,
     HANDED_ON,
@@ -20,6 +22,7 @@ from dispatcher.features.mcp.claude_server import (
 from shared.config.settings import load_settings, setting_fields
 from shared.embedding.ollama.settings import OllamaSettings
 from shared.errors import InvalidInput
+from tests.support.machine import wait_for
 from tests.support.world import World
 
 
@@ -68,3 +71,15 @@ def test_a_place_that_the_cli_would_replace_gets_no_tools(light: World) -> None:
     with pytest.raises(InvalidInput, match="Claude gets no memory tools"):
         MemoryServer(light.settings(), "9912", odd)
     assert not list(odd.iterdir())
+
+
+def test_a_chat_is_said_to_be_new_beside_the_first_answer(
+    light: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A Redis that hangs once held it up for half a minute."""
+    serving = Event()
+    monkeypatch.setattr(command, "start", lambda _: light.settings())
+    monkeypatch.setattr(command, "new_chat", lambda *_: ["it is new"] if serving.wait(10) else [])
+    monkeypatch.setattr(server, "serve", lambda *_: serving.set())
+    command.mcp("9913")
+    wait_for(lambda: capsys.readouterr().err == "note: it is new\n", "the note")
