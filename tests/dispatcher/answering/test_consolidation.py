@@ -182,7 +182,8 @@ def test_what_was_said_a_moment_ago_is_forgotten_too(talk: Talk) -> None:
     assert not [text for _, text in stored(world) if "4711" in text]
     world.night()
     release = (world.memory_dir / "current").resolve()
-    assert not [path for path in release.rglob("*") if path.is_file() and b"4711" in path.read_bytes()]
+    # With a blank: a hash or a time may have these four digits.
+    assert not [path for path in release.rglob("*") if path.is_file() and b" 4711" in path.read_bytes()]
 
 
 @pytest.mark.slow

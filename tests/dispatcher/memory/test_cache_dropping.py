@@ -47,6 +47,8 @@ NO_WORDS = {
     "dispatcher/memory/typed/tags.py:_syntax": "patterns", "shared/config/kinds.py:indexes": "our own", "shared/config/kinds.py:embedders": "our own",
     "shared/hooks.py:features": "our own features", "shared/hooks.py:feature_modules": "our own modules",
     "shared/config/feature_settings.py:feature_settings": "their models", "shared/release/manifest.py:shape": "a model",
+    "shared/config/settings.py:setting_meanings": "our own texts", "shared/turns/media.py:_shape": "a model",
+    "shared/turns/message_origin.py:_shape": "a model", "dispatcher/chat_data/forget/receipt.py:_places": "our own texts",
 }  # fmt: skip
 
 

@@ -70,7 +70,7 @@ def test_what_a_member_of_a_group_may_not_is_refused_with_his_number(stage: Stag
 def test_an_owner_may_all_of_it_in_a_group_and_a_person_in_a_private_chat(stage: Stage, group: int) -> None:
     for chat, user in ((group, OWNER), (stage.new_chat(), MEMBER)):
         stage.redis.set(f"hcli:session:{chat}", "x")
-        for command, words in (("/new", "started"), ("/model opus", "on: opus"), ("/cancel", "nothing")):
+        for command, words in (("/new", "started"), ("/model opus", "chat: opus"), ("/cancel", "nothing")):
             stage.api.say(chat, command, user=user)
             says(stage, chat, words)
         assert not stage.redis.exists(f"hcli:session:{chat}")
