@@ -12,6 +12,8 @@ from shared.system.processes import run_bounded
 
 #: Its own exit code for a connection that says nothing any more.
 TIMED_OUT = 30
+#: A new host key, and since OpenSSH 10 a key exchange that a quantum computer could undo.
+SSH_WARNS = ("Warning: ", "** ")
 
 
 class RsyncFailed(Exception):
@@ -37,8 +39,8 @@ def rsync(*arguments: str, rsh: str | None, seconds: int, silence: int) -> str:
 
 
 def _complaint(printed: str) -> str:
-    """The first error: the last line only repeats the exit code."""
-    lines = [line.strip() for line in printed.splitlines() if line.strip() and not line.startswith("Warning: ")]
+    """The first error: the last line only repeats the exit code. What ssh warns of before it connects is none."""
+    lines = [line.strip() for line in printed.splitlines() if line.strip() and not line.startswith(SSH_WARNS)]
     return lines[0].rstrip(".") if lines else "no output"
 
 

@@ -8,7 +8,7 @@ import sys
 import orjson
 import pytest
 
-from nightly.night.target import Target, ssh_target
+from nightly.night.target import Target, ssh_target, transfer
 from shared.errors import PublishFailed
 from tests.support.night.receiving import older_manifest
 from tests.support.world import World
@@ -33,3 +33,16 @@ def test_a_current_release_of_an_older_format_there_is_none_to_continue(light: W
     light.night()
     record = orjson.loads(older_manifest((light.memory_dir / "current").resolve()))
     assert target(light, orjson.dumps({"current": record, "newest": 3})).standing() == (None, 3)
+
+
+def test_why_a_transfer_failed_is_not_what_ssh_warned_of(light: World) -> None:
+    release, rsh = light.root / "release", light.root / "rsh"
+    release.mkdir()
+    (release / "manifest.json").write_text("{}")
+    rsh.write_text(
+        "#!/bin/sh\necho 'Warning: Permanently added host' >&2\n"
+        "echo '** WARNING: connection is not using a post-quantum key exchange algorithm.' >&2\nshift\nexec \"$@\"\n"
+    )
+    rsh.chmod(0o755)
+    with pytest.raises(PublishFailed, match=r"ended with code 3: rsync: .*No such file or directory"):
+        transfer(release, ["manifest.json"], f"far:{light.root}/no/such/place", str(rsh))
