@@ -272,7 +272,7 @@ def _fetch(night: Night, folder: Path) -> list[HandedImport]:
     taken, handing = list[HandedImport](), ImportHandOver(night.redis)
     for one in handing.waiting():
         try:
-            handing.take(one)
+            handing.take(one, night.run)
         except OutOfMemoryError:
             continue  # the next night, since this one empties Redis
         taken.append(one)

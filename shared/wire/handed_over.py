@@ -32,8 +32,9 @@ UNFINISHED_SECONDS, OUTCOME_SECONDS = 86_400, 90 * 86_400
 
 
 class HandedImport(BaseModel):
-    """`chats`: id → turns; `size`: bytes in Redis; `at`, `done_at`: POSIX seconds; `taken`: a night has begun to read it, so it cannot be taken
-    back any more; `outcome`: how many turns were new, known …; `damaged`: it was not what was handed over, and the night left it out."""
+    """`chats`: id → turns; `size`: bytes in Redis; `at`, `done_at`: POSIX seconds; `run`: of the night that has begun to read it, so that it
+    cannot be taken back any more; `outcome`: how many turns were new, known …; `damaged`: it was not what was handed over, and the night left it
+    out."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
@@ -43,7 +44,7 @@ class HandedImport(BaseModel):
     chats: dict[str, int]
     at: float
     size: int = 0
-    taken: bool = False
+    run: int | None = None
     done_at: float | None = None
     outcome: dict[str, int] = {}
     damaged: bool = False
@@ -116,9 +117,9 @@ class ImportHandOver:
         left = memory["maxmemory"] - memory["used_memory"] if memory["maxmemory"] else 2 * self._most
         return int(min(self._most - waiting, left // 2))
 
-    def take(self, one: HandedImport) -> None:
+    def take(self, one: HandedImport, run: int) -> None:
         """A night begins to read it: from now on it cannot be taken back."""
-        self._note(one.model_copy(update={"taken": True}))
+        self._note(one.model_copy(update={"run": run}))
 
     def content(self, one: HandedImport) -> Iterator[bytes]:
         """The file again; ValueError if it is damaged."""

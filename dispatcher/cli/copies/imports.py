@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -256,18 +255,18 @@ def _undo(settings: Settings, name: str, *, yes: bool, json: bool) -> None:
 
 
 def _not_served_yet(settings: Settings, chats: set[str]) -> str | None:
-    """An import into one of these chats which another host's night has taken since it built the release in use, or is taking: what it brings, perhaps
-    the same, is not known here."""
+    """An import into one of these chats which a later night of another host than that of the release in use has taken, or is taking: what it brings,
+    perhaps the same, is not known here."""
     from dispatcher.releases.night_command import archive_is_here
     from shared.release.manifest import current_release, read_manifest
 
     if archive_is_here(settings):
         return None
     release = current_release(settings.hmem_memory_dir)
-    built = datetime.fromisoformat(read_manifest(release).created_at).timestamp() + 1 if release else 0.0
+    run = read_manifest(release).run if release else 0
     with closing(connect(settings)) as client:
         into = [one for one in ImportHandOver(client).all() if chats & one.chats.keys() and not one.damaged]
-    return next((one.name for one in into if (one.taken if one.done_at is None else one.done_at > built)), None)
+    return next((one.name for one in into if (one.run or 0) > run), None)
 
 
 def _taken_back(settings: Settings, name: str) -> bool:
@@ -275,7 +274,7 @@ def _taken_back(settings: Settings, name: str) -> bool:
     with closing(connect(settings)) as client:
         handed = ImportHandOver(client)
         for one in (one for one in handed.waiting() if one.name == name):
-            if one.taken or client.exists(keys.NIGHT_OWNER):
+            if one.run or client.exists(keys.NIGHT_OWNER):
                 raise InvalidInput(
                     "A night has begun to take it. When one has ended well, hmem import --list shows what became of it."
                 )
