@@ -151,7 +151,7 @@ class AskingBackend(MemoryBackend, ABC):
     def _asked(self, query: str, chat_id: str, ask: Callable[[Any, Vectors], T]) -> T | None:
         """What the index answers to the vector of a question, as it is compared with those of a chat; None while it is closed."""
         index, asker = self._index, self._asker
-        if self._why is not None or asker is None:
+        if self._why is not None or index is None or asker is None:
             return None
         return ask(index, centred(asker.vector(query), self.centre(chat_id)))
 

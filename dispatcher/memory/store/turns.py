@@ -71,6 +71,8 @@ class Turns:
         by_chat: dict[str, dict[str, Turn]] = {}
         for turn in said:
             by_chat.setdefault(checked_chat(turn.chat_id), {})[turn.turn_id] = turn
+        if not by_chat:
+            return
         with self._database.begin() as connection:
             for chat_id in sorted(by_chat):  # one order for every writer: two never wait for each other
                 enter(connection, chat_id, _CHANGES)
