@@ -16,6 +16,7 @@ from nightly.archive.segments import read_texts
 from shared.embedding.open import open_embedder
 from shared.errors import EmbeddingError
 from shared.release.manifest import read_manifest
+from shared.turns.note_changes import Dream
 from tests.engines.models.ollama import Ollama
 from tests.engines.models.setup import models_python, packaged
 from tests.support.night.indexes.chat_tables import summaries
@@ -192,7 +193,7 @@ def refuses_what_was_not_said(world: World) -> None:
     dream = pytest.importorskip("dispatcher.features.dream.putting_in_order", reason="without the feature")
     with open_memory(world.settings()) as memory:
         for raw in cast(list[bytes], world.redis.hvals("hcli:mem:dreams")):
-            one = dream.Dream.from_json(json.loads(raw))
+            one = Dream.model_validate_json(raw)
             carried = dream.Dreaming(memory.day).carry_out(one)
             print(f"dream of chat {one.chat_id}: {one.answer!r} → {carried}")
             said = " ".join(SAID[one.chat_id])
