@@ -11,7 +11,7 @@ import math
 import re
 import time
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, TypeGuard
 from zoneinfo import ZoneInfo
@@ -282,13 +282,17 @@ def _moment(text: str, now: float) -> float | None:
     try:
         zone = ZoneInfo(named.strip(" )") or "UTC")
         here = datetime.fromtimestamp(now, zone).replace(tzinfo=None)
-        choices = {"PREFER_DATES_FROM": "future", "RELATIVE_BASE": here}
+        day = re.search("[A-Z][a-z]{2} ", words)
+        # "future" finds no hour of tomorrow on the last day of a month (dateparser 1.5).
+        choices = {"PREFER_DATES_FROM": "future" if day else "current_period", "RELATIVE_BASE": here}
         found = dateparser.parse(words, languages=["en"], settings=choices)
     except (ValueError, LookupError, OSError):  # no such zone
         return None
-    moment = found.replace(tzinfo=zone).timestamp() if found else now
-    passed = moment - now > _PASSED_SECONDS and not re.search("[A-Z][a-z]{2} ", words)
-    return moment if moment > now and not passed else None
+    if found is None:
+        return None
+    found += timedelta(days=not day and found < here)
+    moment = found.replace(tzinfo=zone).timestamp()
+    return moment if moment > now and (day or moment - now < _PASSED_SECONDS) else None
 
 
 def _usage(record: dict[str, Any], *, resumed: bool) -> tuple[dict[str, Any], float | None]:

@@ -17,7 +17,7 @@ BUDGETS = {
     "dispatcher/answering": 1710,
     "dispatcher/bots": 2515,
     "dispatcher/chat_data": 2090,
-    "dispatcher/claude": 950,
+    "dispatcher/claude": 952,
     "dispatcher/cli": 1625,
     "dispatcher/features": 7640,
     "dispatcher/health": 1305,
@@ -36,7 +36,7 @@ BUDGETS = {
     "nightly/steps": 955,
     "nightly/writing": 450,
     "scripts": 2450,
-    "shared": 155,
+    "shared": 151,
     "shared/config": 905,
     "shared/delivery": 705,
     "shared/embedding": 995,
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 46_640
+    assert product <= 46_638
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

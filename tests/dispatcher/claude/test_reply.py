@@ -137,21 +137,21 @@ def test_a_fault_is_told_in_plain_words_and_what_follows_is_what_helps(
     assert "10.0.0.7" not in answer.error
 
 
-@pytest.mark.parametrize(("named", "ends"), [
-    ("4pm (Europe/Berlin)", "2026-11-29T15:00+00:00"),
-    ("2:30am (Asia/Calcutta)", "2026-11-29T21:00+00:00"),
-    ("Dec 5, 9:59am (UTC)", "2026-12-05T09:59+00:00"),
-    ("2pm (UTC)", None),  # that was a minute ago
-    ("3pm (Mars)", None),
-    ("soon", None),
+@pytest.mark.parametrize(("day", "named", "ends"), [
+    ("2026-11-29", "4pm (Europe/Berlin)", "2026-11-29T15:00+00:00"),
+    ("2026-11-29", "2:30am (Asia/Calcutta)", "2026-11-29T21:00+00:00"),
+    ("2026-11-29", "Dec 5, 9:59am (UTC)", "2026-12-05T09:59+00:00"),
+    ("2026-11-30", "12:09am (UTC)", "2026-12-01T00:09+00:00"),
+    ("2026-12-31", "Jan 1, 9am (UTC)", "2027-01-01T09:00+00:00"),
+    ("2026-11-29", "2pm (UTC)", None),  # that was a minute ago
+    ("2026-11-29", "3pm (Mars)", None),
+    ("2026-11-29", "soon", None),
 ])  # fmt: skip
-def test_when_a_limit_ends(named: str, ends: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = datetime.fromisoformat("2026-11-29T14:01+00:00").timestamp()
+def test_when_a_limit_ends(day: str, named: str, ends: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = datetime.fromisoformat(f"{day}T14:01+00:00").timestamp()
     monkeypatch.setattr("dispatcher.claude.reply.time.time", lambda: now)
-    resets = read(
-        printed(is_error=True, result=f"You've hit your limit · resets {named}", api_error_status=429), 1
-    ).resets
-    assert resets == (datetime.fromisoformat(ends).timestamp() if ends else None)
+    limited = printed(is_error=True, result=f"You've hit your limit · resets {named}", api_error_status=429)
+    assert read(limited, 1).resets == (datetime.fromisoformat(ends).timestamp() if ends else None)
 
 
 @pytest.mark.parametrize("own_words", [
