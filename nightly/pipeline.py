@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import structlog
-
 from nightly.archive import erasing
 from nightly.archive.catalog import open_catalog, recomputed
 from nightly.archive.incoming import read_records, turn_keys
@@ -42,8 +40,9 @@ from shared.errors import (
 from shared.release.manifest import Manifest
 from shared.system.faults import crash_point
 from shared.system.steps import Step, StepRunner
+from shared.text.logs import Logger, bound
 
-log = structlog.get_logger()
+log = Logger()
 
 
 #: `run(night, out)` writes into `out` and returns the step's result.
@@ -205,7 +204,7 @@ class NightRun(StepRunner):
     @contextmanager
     def limits(self, step: Step) -> Iterator[None]:
         limit = time_limit(step.name, self._night.settings.step_timeout)
-        with structlog.contextvars.bound_contextvars(run=self._night.run, step=step.name), limit:
+        with bound(run=self._night.run, step=step.name), limit:
             yield
 
     def carry_out(self, step: Step) -> Any:

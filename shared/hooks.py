@@ -32,6 +32,8 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 import pluggy
 
+from shared.text.logs import Logger
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -159,10 +161,6 @@ def _noting_failure(feature: str, spec: Callable[..., Any]) -> Iterator[None]:
     except Exception as error:
         if spec.fails == "closed":  # type: ignore[attr-defined]
             raise
-        import structlog
-
         _counts[feature] += 1
         failures[feature] = f"{_counts[feature]}×, most recently in {spec.__name__}: {type(error).__name__}: {error}"
-        structlog.get_logger().exception(
-            "a feature failed; the rest goes on without it", feature=feature, hook=spec.__name__
-        )
+        Logger().exception("a feature failed; the rest goes on without it", feature=feature, hook=spec.__name__)

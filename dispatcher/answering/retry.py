@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import redis
-import structlog
 
 from shared.errors import HmemError
+from shared.text.logs import Logger
 
-log = structlog.get_logger()
+log = Logger()
 Value = TypeVar("Value")
 
 #: Errors of a Redis that is in trouble; any other error (a key of another type) would be the same next time.

@@ -14,8 +14,6 @@ from dataclasses import replace
 from functools import partial
 from uuid import uuid4
 
-import structlog
-
 from dispatcher.answering.hooks import counters, decline, fields, message_finished
 from dispatcher.answering.opening import Parts
 from dispatcher.answering.results import CANCELLED
@@ -27,10 +25,11 @@ from dispatcher.queue.existing_values import NO_TURNS, are_own, named, sha1
 from dispatcher.queue.refused import USED_ID, addressable_id, parsed_task
 from dispatcher.queue.tasks import MAX_ATTEMPTS, Begun, Claim, Finished
 from shared.system.faults import crash_point
+from shared.text.logs import Logger, bound
 from shared.text.translations import speaking
 from shared.turns.records import RecordRefused, Task, Turn
 
-log = structlog.get_logger()
+log = Logger()
 
 
 class TaskHandler:
@@ -45,7 +44,7 @@ class TaskHandler:
         try:
             task = parsed_task(claim.raw, claim.lock)
             run.task_id, run.chat_id = task.task_id, task.chat_id
-            with structlog.contextvars.bound_contextvars(task=task.task_id), speaking(task.language):
+            with bound(task=task.task_id), speaking(task.language):
                 await self._finish(claim, await self._answered(task, started, run), started)
         except RecordRefused as error:
             await self._bury(claim, str(error))

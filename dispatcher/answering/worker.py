@@ -14,7 +14,6 @@ from functools import partial
 from typing import cast
 
 import redis
-import structlog
 from redis.asyncio import Redis
 
 from dispatcher.answering.hooks import background, dispatcher_stopping
@@ -25,10 +24,11 @@ from dispatcher.queue.tasks import NOT_YET, Claim
 from shared.config.settings import Settings
 from shared.errors import RedisUnavailable
 from shared.system.waiting import set_within
+from shared.text.logs import Logger
 from shared.wire import keys
 from shared.wire.client import BACKGROUND, is_too_old, open_redis
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Seconds between two heartbeats; the lease lasts three of them.
 BEAT_SECONDS = 10.0

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-import structlog
 from redis import ResponseError
 from redis.asyncio import Redis
 
+from shared.text.logs import Logger
 from shared.text.translations import later, tr
 from shared.turns.records import RecordRefused
 from shared.turns.signed import PARTIAL_BYTES, RESULT_BYTES, PartialAnswer, Result
 from shared.wire import keys
 
-log = structlog.get_logger()
+log = Logger()
 
 PLACEHOLDER = "…"
 THINKING = later("Thinking…")

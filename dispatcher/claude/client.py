@@ -21,7 +21,6 @@ from typing import Any, Literal
 from uuid import uuid4
 
 import orjson
-import structlog
 
 from dispatcher.claude.environment import NO_ATTACHMENTS, cli_environment, default_model, find_cli
 from dispatcher.claude.events import Progress, ProgressReader
@@ -41,11 +40,12 @@ from dispatcher.claude.sandbox import Walls
 from shared.config.settings import Settings
 from shared.config.tools import ChatTools, permissions
 from shared.system.files import make_dir
+from shared.text.logs import Logger
 from shared.text.translations import tr
 
 __all__ = ["Answer", "ClaudeCli", "ClaudeRequest"]
 
-log = structlog.get_logger()
+log = Logger()
 
 _FILE_MARK = re.compile(r"(?<![A-Za-z0-9])@")
 _PLAIN_START = re.compile(r"[\w\"'(*+-]")

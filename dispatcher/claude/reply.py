@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 
 from dispatcher.claude.process import Ended
 from shared.text.format import cut_end, one_line, shorten
+from shared.text.logs import Logger
 from shared.text.translations import later, tr
 from shared.wire.json import record_of
 
@@ -187,11 +188,7 @@ def cannot_start(own_words: str) -> Answer:
 
 def failed(words: str, own_words: str = "", advice: str = TRY_AGAIN, **more: Any) -> Answer:
     """A failed answer: `words` for the chat, the CLI's own message for the log and, without secrets, the owner, and what else is known."""
-    import structlog  # late: `hmem status` reads why questions wait
-
-    structlog.get_logger().warning(
-        "the Claude CLI gave no answer", told=words, cli=own_words[-LOGGED_CHARACTERS:] or None
-    )
+    Logger().warning("the Claude CLI gave no answer", told=words, cli=own_words[-LOGGED_CHARACTERS:] or None)
     shown = _SECRET.sub("•••", _UNSTORABLE.sub("\ufffd", own_words))
     cause = shorten(one_line(cut_end(shown, LOGGED_CHARACTERS)), CAUSE_CHARACTERS)
     return Answer("", error=tr(words), advice=tr(advice), cause=cause, **more)

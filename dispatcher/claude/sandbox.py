@@ -14,16 +14,15 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
-import structlog
-
 from dispatcher.claude import landlock
 from shared.config import credentials
 from shared.config.settings import Settings
 from shared.config.sources import settings_file
 from shared.config.values import names_a_host
 from shared.system.processes import Start, run_bounded
+from shared.text.logs import Logger
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Prints which of the paths after it can be opened, as JSON.
 _PROBE = """

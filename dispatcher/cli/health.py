@@ -51,7 +51,12 @@ def _status_text(found: Status, settings: Settings) -> str:
 
     template = templates("dispatcher.cli", trim_blocks=True, lstrip_blocks=True).get_template("status.txt.j2")
     limits = {"sampled": SAMPLED_TURNS, "most_bytes": MOST_BYTES, "without_vectors": settings.without_vectors}
-    words = {"size": size_text, "zoned": partial(zoned_text, zone=settings.timezone), "now": time.time()}
+    words = {
+        "counted": counted,
+        "size": size_text,
+        "zoned": partial(zoned_text, zone=settings.timezone),
+        "now": time.time(),
+    }
     return template.render(vars(found) | limits | words)
 
 

@@ -72,7 +72,7 @@ def history(
         typer.echo(f"{time_text(turn.timestamp, zone)}  {visible(speaker, but='')}: {visible(text)}")
     times = f"; times in {settings.chat_timezone}" if turns else ""
     more = "; older ones are left out (--limit)" if result.found.more else ""
-    typer.echo(f"{len(turns)} turns from {sides(run, today=result.today)}{times}{more}", err=True)
+    typer.echo(f"{counted(len(turns), 'turn')} from {sides(run, today=result.today)}{times}{more}", err=True)
     say_notes(notes)
 
 

@@ -9,6 +9,7 @@ import typer
 from dispatcher.cli.hooks import commands
 from shared.hooks import features
 from shared.system.command import CommandEntry, CommandGroup, application, run_command, start
+from shared.text.logs import Logger
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,14 +84,12 @@ def run(
 
 def _claim_format(state: Path) -> None:
     """FormatNewer if a newer program wrote the directory. On a full disk people get answers all the same."""
-    import structlog
-
     from shared.system.formats import claim
 
     try:
         claim(state, "hmem_state_dir")
     except OSError as error:
-        structlog.get_logger().warning("the format of HMEM_STATE_DIR cannot be recorded", error=str(error))
+        Logger().warning("the format of HMEM_STATE_DIR cannot be recorded", error=str(error))
 
 
 async def _serve(settings: Settings) -> None:
@@ -99,6 +98,9 @@ async def _serve(settings: Settings) -> None:
     import time
     from functools import partial
 
+    from shared.wire.client import DISPATCHER, open_async_redis
+
+    client = open_async_redis(settings.redis_url, DISPATCHER)
     from dispatcher.answering.opening import open_parts
     from dispatcher.answering.task_handler import TaskHandler
     from dispatcher.answering.worker import Worker
@@ -107,9 +109,8 @@ async def _serve(settings: Settings) -> None:
     from dispatcher.memory.day.memory import DayMemory
     from dispatcher.memory.session_summary import SummaryWriter, in_thread
     from dispatcher.releases.served import ServedRelease
-    from shared.wire.client import DISPATCHER, open_async_redis
 
-    served, client = ServedRelease(settings), open_async_redis(settings.redis_url, DISPATCHER)
+    served = ServedRelease(settings)
     claude = ClaudeCli(settings)
     note_token(settings.hmem_state_dir, cli_environment(settings), time.time())
     loop = asyncio.get_running_loop()

@@ -11,9 +11,9 @@ import os
 import socket
 from collections.abc import MutableMapping
 
-import structlog
+from shared.text.logs import Logger
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Seconds that one message may wait for a supervisor that does not read.
 SEND_SECONDS = 1.0

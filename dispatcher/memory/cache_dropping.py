@@ -11,16 +11,15 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import structlog
-
 from shared.text import caches
+from shared.text.logs import Logger
 from shared.vectors.searching import forget_questions
 
 if TYPE_CHECKING:
     from dispatcher.memory.day.memory import DayMemory
     from dispatcher.releases.served import ServedRelease
 
-log = structlog.get_logger()
+log = Logger()
 
 
 class CacheDropper:

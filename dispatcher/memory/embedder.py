@@ -8,19 +8,18 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import structlog
-
 from shared.config.settings import Settings
 from shared.embedding.known_models import compares_as_questions
 from shared.embedding.models import Embedder, EmbeddingIdentity
 from shared.embedding.open import open_embedder
 from shared.errors import HmemError
+from shared.text.logs import Logger
 from shared.vectors.searching import Asker
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Time before another attempt to open it, or to use it after a failure. Seconds.
 RETRY_SECONDS = 60.0

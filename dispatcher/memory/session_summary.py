@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-import structlog
-
 from shared.config.settings import Settings
 from shared.errors import ClaudeUnavailable, HmemError
 from shared.text.format import date_text, fitting, one_line, shorten
+from shared.text.logs import Logger
 from shared.text.marks import harmless
 from shared.turns.origin_words import labels_of, replying
 from shared.turns.records import Turn
@@ -19,7 +18,7 @@ from shared.turns.records import Turn
 if TYPE_CHECKING:
     from dispatcher.claude.client import ClaudeCli
 
-log = structlog.get_logger()
+log = Logger()
 
 #: The longest summary, and the longest part of the conversation that a model gets. Characters.
 SUMMARY_CHARACTERS, SHOWN_CHARACTERS = 2_200, 24_000

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
-import structlog
-
 from shared.errors import StorageError
 from shared.search.types import HiddenTurns
 from shared.system.files import locked_file, make_dir, read_own, write_atomic
+from shared.text.logs import Logger
 from shared.text.translations import later
 from shared.turns.records import ROLES, RecordRefused, Task, Tombstone, Turn, loads_object
 from shared.wire import keys
@@ -27,7 +26,7 @@ from shared.wire.ids import bot_of
 if TYPE_CHECKING:
     from redis import Redis
 
-log = structlog.get_logger()
+log = Logger()
 NAME = "forgotten.jsonl"
 #: The answer to a task that was forgotten while it waited in the queue.
 FORGOTTEN = later("This message was forgotten before it was answered.")

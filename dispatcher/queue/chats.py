@@ -9,20 +9,20 @@ from enum import StrEnum
 from typing import Any, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-import structlog
 from redis import Redis, RedisError
 from redis.asyncio import Redis as AsyncRedis
 
 from shared.config.settings import Settings
 from shared.config.tools import ChatTools
 from shared.errors import RedisUnavailable
+from shared.text.logs import Logger
 from shared.text.translations import language_of
 from shared.turns.records import RecordRefused, Turn, dumps
 from shared.turns.signed import sign_record, signed_record
 from shared.wire import keys
 from shared.wire.json import record_of
 
-log = structlog.get_logger()
+log = Logger()
 
 #: The field of a chat's settings.
 ACCESS = "access"

@@ -18,13 +18,12 @@ import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 
-import structlog
-
+from shared.text.logs import Logger
 from shared.turns.records import ROLES, RecordRefused, Task, Turn
 from shared.turns.signed import RESULT_BYTES, Result
 from shared.wire import keys
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Results that are judged before any existing one is replaced.
 LOOKS = 3

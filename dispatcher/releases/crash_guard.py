@@ -15,16 +15,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import IO
 
-import structlog
-
 from shared.config.settings import Settings
 from shared.errors import ReleaseRefused, StorageError
 from shared.release.manifest import release_dir
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from shared.system.files import locked_file, make_dir
+from shared.text.logs import Logger
 
-log = structlog.get_logger()
+log = Logger()
 
 #: In HMEM_STATE_DIR: a mark for each release (run and inode) that is being opened, or that ended who opened it.
 MARKS = "opening"

@@ -12,15 +12,14 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-import structlog
-
 from dispatcher.releases.crash_guard import VectorCrashGuard
 from shared.config.settings import Settings
 from shared.errors import HmemError, ReleaseRefused
 from shared.release.manifest import current_release
 from shared.search.recall import OpenRelease
+from shared.text.logs import Logger
 
-log = structlog.get_logger()
+log = Logger()
 
 
 #: A release directory and its inode: a run that is published again has the same path, but is another directory.

@@ -235,6 +235,7 @@ def export_archive(
     from nightly.archive import export
     from nightly.night.progress import Reporter
     from shared.system.export_folder import default_folder
+    from shared.text.format import counted
     from shared.text.times import given_moment
 
     settings = start_night()
@@ -246,8 +247,8 @@ def export_archive(
     folder, report = out or default_folder(settings.timezone), Reporter(quiet=json or settings.log_json)
     index = export.export_archive(settings, folder, wanted, report)
     counts = index["counts"]
-    left = f"; {counts['forgotten']} forgotten turns were left out" if counts["forgotten"] else ""
-    written = f"{counts['turns']} turns of {counts['chats']} chats are in {folder}{left}."
+    left = f"; {counted(counts['forgotten'], 'forgotten turn')} left out" if counts["forgotten"] else ""
+    written = f"{folder} has {counted(counts['turns'], 'turn')} of {counted(counts['chats'], 'chat')}{left}."
     answer({"out": str(folder.resolve()), **index}, written, json=json)
 
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import orjson
 import redis
-import structlog
 
 from nightly.night.folder import Night, read_record
 from shared.errors import ArchiveDamaged, HmemError, LeaseLost, MirrorFailed, RestartFailed
 from shared.system.command import translate
 from shared.system.files import write_atomic
+from shared.text.logs import Logger
 from shared.wire import keys
 
-log = structlog.get_logger()
+log = Logger()
 
 FAILED = "failed.json"
 

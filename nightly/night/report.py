@@ -11,12 +11,12 @@ from typing import Any
 
 import orjson
 import redis
-import structlog
 
 from nightly.night.failure import FAILED
 from nightly.night.folder import DONE, RESULT, night_runs, nights_dir, read_record
 from shared.config.settings import Settings
 from shared.errors import MirrorFailed, PublishFailed, SettingsError, StepTimeout, explanations
+from shared.text.logs import Logger
 from shared.wire import keys
 
 #: Form of the report, and the most nights in it.
@@ -29,7 +29,7 @@ STANDING = ("turns", "chunks")
 PLAIN = frozenset(error.exit_code for error in (SettingsError, PublishFailed, StepTimeout, MirrorFailed))
 BUG = 1
 
-log = structlog.get_logger()
+log = Logger()
 
 
 #: What the mirror of the archive is at the end of a night; None without one, or where nothing is known.

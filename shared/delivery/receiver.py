@@ -30,14 +30,13 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
 import orjson
-from redis import Redis
 
 from shared.config.credentials import begin_as, for_child
 from shared.config.ownership import INCOMING, OURS, VERIFYING
@@ -72,7 +71,9 @@ from shared.system.formats import claim
 from shared.system.privileges import close_to_others
 from shared.system.processes import last_line, module_command, run_bounded
 from shared.vectors.on_server import named_in
-from shared.wire.client import RECEIVER, open_redis
+
+if TYPE_CHECKING:
+    from redis import Redis
 
 #: Seconds for the test process.
 TRIAL_TIMEOUT_SECONDS = 300
@@ -191,9 +192,12 @@ class Receiver:
         return record
 
     @_one_at_a_time
-    def switch(self, run: int, token: int, client: Redis) -> int | None:
+    def switch(self, run: int, token: int, client: Redis | None) -> int | None:
         """The commit point (shared/delivery/switch.py). Returns None, or the run that the owner has pinned: then nothing is switched."""
-        return switch(self._dir, run, token, client)
+        from shared.wire.client import RECEIVER, open_redis  # the other verbs need no Redis, and a night asks for eight
+
+        with nullcontext(client) if client else open_redis(self._settings.redis_url, RECEIVER) as asked:
+            return switch(self._dir, run, token, asked)
 
     @_one_at_a_time
     def rollback(self, run: int) -> None:
@@ -235,7 +239,7 @@ def run_trial(release: Path, current: Path | None, *, accept: bool = False) -> d
     return record
 
 
-def handle(receiver: Receiver, request: str, client: Redis) -> dict[str, Any]:
+def handle(receiver: Receiver, request: str, client: Redis | None = None) -> dict[str, Any]:
     """Execute one request of a night; anything but a verb with its numbers is refused."""
     if not _REQUEST.fullmatch(request):
         raise InvalidInput(
@@ -286,8 +290,7 @@ def main() -> int:
         elif request == "redis":
             relay(settings.redis_url)
         else:
-            with open_redis(settings.redis_url, RECEIVER) as client:  # it connects when it is asked
-                answer = handle(Receiver(settings, settings.hmem_memory_dir), request, client)
+            answer = handle(Receiver(settings, settings.hmem_memory_dir), request)
             sys.stdout.buffer.write(orjson.dumps(answer))
     except Exception as error:
         ours = translate(error)

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from typing import cast
-
-import structlog
-from redis import Redis
+from typing import TYPE_CHECKING, cast
 
 from shared.errors import LeaseLost, ReleaseRefused
 from shared.release import retention
@@ -26,9 +23,13 @@ from shared.release.manifest import (
     release_dir,
 )
 from shared.system.files import fsync_dir, switch_link
+from shared.text.logs import Logger
 from shared.wire import keys
 
-log = structlog.get_logger()
+if TYPE_CHECKING:
+    from redis import Redis
+
+log = Logger()
 
 
 class Shrinks(ReleaseRefused):

@@ -13,8 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import structlog
-
 from shared.config.settings import Settings
 from shared.errors import HmemError, ReleaseRefused, without_words
 from shared.ranking.tokeniser import Tokeniser
@@ -35,6 +33,7 @@ from shared.search.lexical import LexicalIndex
 from shared.search.lookup import Sources, look_up
 from shared.search.types import EmbedQuery, Query, Recalled
 from shared.text.format import in_batches
+from shared.text.logs import Logger
 from shared.turns.records import Turn
 from shared.vectors.base import MemoryBackend, NullBackend, backend_of
 
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from shared.turns.chunk import Chunk
     from shared.turns.speakers import Speaker
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Turns that are read together by `turns_back`.
 TURNS_AT_ONCE = 100

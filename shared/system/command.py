@@ -21,6 +21,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from shared.errors import HmemError, RedisUnavailable, SettingsError, StorageError, plain_words, without_words
 from shared.system.privileges import act_as_owner_of, close_to_others, is_to_change_user
+from shared.text.logs import configure_logs
 
 if TYPE_CHECKING:
     from shared.config.settings import Settings
@@ -260,7 +261,7 @@ def start(
 
         refuse_newer_directories(settings)
     if logs:
-        configure_logs(settings)
+        configure_logs(settings.log_level, as_json=settings.log_json)
     return settings
 
 
@@ -314,26 +315,3 @@ def print_bytes(line: bytes) -> None:
     sys.stdout.flush()
     sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()
-
-
-def configure_logs(settings: Settings) -> None:
-    """Structured log lines on standard error: for people by default, as JSON with LOG_JSON=1. No message text is ever logged."""
-    import logging
-
-    import structlog
-
-    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
-    renderer: structlog.typing.Processor = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-    if settings.log_json:
-        renderer = structlog.processors.JSONRenderer()
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )

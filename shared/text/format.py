@@ -16,6 +16,8 @@ CHARACTERS_PER_TOKEN = 4
 
 #: Bars of a `sparkline`, the lowest first.
 BARS = "▁▂▃▄▅▆▇█"
+#: Code points of what counts as one character, at most: a family has ten, letters under a heap of accents a hundred.
+LONGEST_CHARACTER = 256
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -38,13 +40,11 @@ def cut(text: str, characters: int) -> str:
     """At most so many characters of a text, none of which is divided: a flag, a family or an accented letter may be several code points."""
     if len(text) <= characters or text[characters - 1 : characters + 1].isascii():
         return text[:characters]
-    import regex  # type: ignore[import-untyped]  # most texts need it not
-
     end = start = max(text.rfind(" ", 0, characters), 0)
-    for one in regex.finditer(r"\X", text, pos=start, endpos=characters + 1):
-        if one.end() > characters:
+    for border in _borders(text[: characters + 1], start):
+        if border > characters:
             break
-        end = one.end()
+        end = border
     return text[: end or characters]
 
 
@@ -53,11 +53,17 @@ def cut_end(text: str, characters: int) -> str:
     start = len(text) - characters
     if start <= 0 or text[start - 1 : start + 1].isascii():
         return text[max(0, start) :]
-    import regex  # as above
+    begun = max(0, *(text.rfind(blank, 0, start) for blank in " \n"))
+    return text[next((border for border in _borders(text, begun) if start <= border < len(text)), start) :]
 
-    begun = max(text.rfind(blank, 0, start) for blank in " \n")
-    borders = (one.start() for one in regex.finditer(r"\X", text, pos=max(0, begun)))
-    return text[next((one for one in borders if one >= start), start) :]
+
+def _borders(text: str, start: int) -> Iterator[int]:
+    """Where each character ends. Asked of pieces, since in a row of flags `regex` would read back to the first one at each of them."""
+    import regex  # type: ignore[import-untyped]  # most texts need it not
+
+    while start < len(text):
+        start += regex.match(r"\X", text[start : start + LONGEST_CHARACTER]).end()
+        yield start
 
 
 def shorten(text: str, characters: int) -> str:

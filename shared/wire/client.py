@@ -10,33 +10,15 @@ import os
 import re
 import socket
 import subprocess
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shared.text.logs import hidden
 from shared.wire.values import shown
 
-
-@contextmanager
-def _without_telemetry() -> Iterator[None]:
-    """redis-py imports the SDK of OpenTelemetry where it is installed (Chroma brings it), for metrics that we do not use.
-
-    That is a third of what importing redis-py takes, so it does not find it where this module is the first to import it: in `hmem status`, not in
-    a dispatcher.
-    """
-    hidden = "opentelemetry" not in sys.modules and "redis" not in sys.modules
-    if hidden:
-        sys.modules["opentelemetry"] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        if hidden:
-            del sys.modules["opentelemetry"]
-
-
-with _without_telemetry():
+# redis-py imports the SDK of OpenTelemetry where it is installed (Chroma brings it), for metrics that we do not use: a third of what it takes.
+with hidden("opentelemetry"):
     from redis import Redis, ResponseError
     from redis import TimeoutError as RedisTimeoutError
     from redis.asyncio import Redis as AsyncRedis

@@ -14,41 +14,41 @@ from tests.support.world import REPOSITORY
 #: Room → the most lines of code that it may have. A room that has shrunk by more than LEEWAY gets a smaller budget.
 BUDGETS = {
     "dispatcher": 0,
-    "dispatcher/answering": 1710,
+    "dispatcher/answering": 1706,
     "dispatcher/bots": 2515,
-    "dispatcher/chat_data": 2090,
-    "dispatcher/claude": 952,
-    "dispatcher/cli": 1625,
+    "dispatcher/chat_data": 2087,
+    "dispatcher/claude": 950,
+    "dispatcher/cli": 1634,
     "dispatcher/features": 7640,
-    "dispatcher/health": 1305,
-    "dispatcher/installation": 1625,
-    "dispatcher/memory": 4130,
-    "dispatcher/prompt": 835,
-    "dispatcher/queue": 1125,
+    "dispatcher/health": 1307,
+    "dispatcher/installation": 1621,
+    "dispatcher/memory": 4128,
+    "dispatcher/prompt": 831,
+    "dispatcher/queue": 1123,
     "dispatcher/releases": 435,
     "nightly": 330,
-    "nightly/archive": 1755,
+    "nightly/archive": 1753,
     "nightly/backfill": 345,
-    "nightly/cli": 635,
-    "nightly/imports": 3460,
+    "nightly/cli": 633,
+    "nightly/imports": 3458,
     "nightly/index": 790,
-    "nightly/night": 790,
-    "nightly/steps": 955,
-    "nightly/writing": 450,
-    "scripts": 2450,
-    "shared": 151,
-    "shared/config": 905,
-    "shared/delivery": 705,
-    "shared/embedding": 995,
-    "shared/ranking": 745,
-    "shared/release": 685,
-    "shared/search": 1490,
-    "shared/system": 1275,
-    "shared/text": 785,
-    "shared/turns": 1115,
+    "nightly/night": 787,
+    "nightly/steps": 951,
+    "nightly/writing": 449,
+    "scripts": 2447,
+    "shared": 149,
+    "shared/config": 902,
+    "shared/delivery": 707,
+    "shared/embedding": 991,
+    "shared/ranking": 741,
+    "shared/release": 683,
+    "shared/search": 1486,
+    "shared/system": 1254,
+    "shared/text": 832,
+    "shared/turns": 1111,
     "shared/vectors": 1615,
-    "shared/wire": 675,
-    "tests": 44500,
+    "shared/wire": 663,
+    "tests": 44499,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 74, 40, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 46_638
+    assert product <= 46_607
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

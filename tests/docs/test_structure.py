@@ -20,7 +20,7 @@ ORDER = {
                     "memory", "releases", "claude"],
     "nightly": ["__main__", "cli", "forgetting", "backfill", "pipeline", "lifecycle", "steps", "imports", "writing", "archive",
                 "index", "night"],
-    "shared": ["delivery", "search", "vectors", "release", "ranking", "embedding", "system", "turns", "wire", "text", "config", "hooks", "errors"],
+    "shared": ["delivery", "search", "vectors", "release", "ranking", "embedding", "system", "turns", "wire", "config", "hooks", "text", "errors"],
 }  # fmt: skip
 PACKAGES = tuple(ORDER)
 WITH_DOCSTRINGS = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -8,9 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-import structlog
-
 from shared.errors import HmemError
+from shared.text.logs import Logger
 from shared.text.translations import later, tr
 from shared.turns.records import Task, Turn
 from shared.turns.signed import Keyboard
@@ -48,7 +47,7 @@ def read_command(message: str) -> tuple[str, str] | None:
     return (found["name"].lower(), (found["text"] or "").strip()) if found else None
 
 
-log = structlog.get_logger()
+log = Logger()
 
 UNAVAILABLE = later("Sorry, my memory is not available at the moment. Please try again later.")
 

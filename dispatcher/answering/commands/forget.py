@@ -17,8 +17,6 @@ from datetime import datetime
 from datetime import time as clock
 from typing import TYPE_CHECKING
 
-import structlog
-
 from dispatcher.answering.commands.command import CommandReply
 from dispatcher.answering.conversation.tag_actions import store_waiting
 from dispatcher.answering.hooks import Core
@@ -27,6 +25,7 @@ from dispatcher.queue.chats import ChatRecords
 from dispatcher.queue.rights import FORGETTING
 from shared.system.faults import crash_point
 from shared.text.format import one_line, shorten, time_text
+from shared.text.logs import Logger
 from shared.text.translations import later, tr, tr_count
 from shared.turns.records import RecordRefused, Task
 from shared.turns.signed import Keyboard, keyboard, row_of
@@ -34,7 +33,7 @@ from shared.turns.signed import Keyboard, keyboard, row_of
 if TYPE_CHECKING:
     from dispatcher.chat_data.forget.in_chat import ChatSelection
 
-log = structlog.get_logger()
+log = Logger()
 
 USAGE = later(
     "I forget messages of this chat after I have shown you which ones, and you have confirmed it:\n"

@@ -12,8 +12,6 @@ import asyncio
 import time
 from uuid import uuid4
 
-import structlog
-
 from dispatcher.answering.conversation.ask_claude import ClaudeCaller, ContextLookup
 from dispatcher.answering.conversation.tag_actions import carry_out
 from dispatcher.answering.hooks import Core, answered, prepare
@@ -27,10 +25,11 @@ from dispatcher.queue.cancellation import RunCancelled
 from dispatcher.queue.tasks import Finished
 from shared.hooks import Hooks
 from shared.system.faults import crash_point
+from shared.text.logs import Logger
 from shared.text.translations import tr
 from shared.turns.media import name_of
 
-log = structlog.get_logger()
+log = Logger()
 
 #: A session that another CLI is in is tried again after these pauses: a killed dispatcher's ends with its answer.
 BUSY_PAUSES_SECONDS = (1.0, 3.0, 9.0, 27.0)

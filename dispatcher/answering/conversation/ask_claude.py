@@ -12,8 +12,6 @@ from pathlib import Path
 from uuid import uuid4
 from zoneinfo import ZoneInfo
 
-import structlog
-
 from dispatcher.answering.conversation.partial import PartialAnswers
 from dispatcher.answering.hooks import Core, beside_claude, claude_called, context_composed, instructions
 from dispatcher.answering.results import said_at
@@ -31,9 +29,10 @@ from shared.config.settings import Settings
 from shared.errors import HmemError, SettingsError
 from shared.hooks import Hooks
 from shared.system.files import PrivateDir, make_dir, safe_name
+from shared.text.logs import Logger
 from shared.turns.records import Task, Tombstone, Turn
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Tells Claude where it runs, unless CLAUDE_BASE_PROMPT_FILE names another file.
 BASE_PROMPT = Path(__file__).parent.parent.parent / "prompt" / "base.md"

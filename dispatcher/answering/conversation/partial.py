@@ -11,7 +11,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-import structlog
 from redis.exceptions import RedisError
 
 from dispatcher.answering.hooks import Core
@@ -20,11 +19,12 @@ from dispatcher.claude.reply import WORD_JOINER
 from dispatcher.memory.typed import tags
 from shared.system.waiting import set_within
 from shared.text.format import cut, cut_end
+from shared.text.logs import Logger
 from shared.turns.records import Task, well_formed
 from shared.turns.signed import TEXT_CHARACTERS, TOOL_CHARACTERS, PartialAnswer, signing_key
 from shared.wire import keys
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Seconds between two values of a task, between two writes of the same one (it expires after PARTIAL_TTL_SECONDS), and that one write may take.
 PAUSE_SECONDS, RENEW_SECONDS, WRITE_SECONDS = 0.25, 20.0, 2.0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import structlog
-
 from dispatcher.answering.hooks import Core
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.turn import TurnInProgress
@@ -13,10 +11,11 @@ from dispatcher.memory.typed import tags
 from dispatcher.memory.typed.sentences import is_noted
 from dispatcher.queue.rights import FORGETTING_OTHERS
 from shared.system.faults import crash_point
+from shared.text.logs import Logger
 from shared.text.translations import later, tr
 from shared.turns.records import Task
 
-log = structlog.get_logger()
+log = Logger()
 
 NOTED = later("Noted.")
 LATER = later("My memory is not available at the moment; I will do this as soon as it is.")

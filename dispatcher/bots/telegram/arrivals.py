@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import structlog
 from aiogram.exceptions import TelegramAPIError, TelegramBadRequest
 
 from dispatcher.bots.telegram import commands
@@ -23,6 +22,7 @@ from dispatcher.bots.telegram.core import BotCore
 from dispatcher.bots.telegram.messages import MESSAGE_CHARACTERS
 from dispatcher.bots.telegram.state import ARRIVING, QUEUED_OF_CHAT, Mark, Waiting, digest
 from shared.system.faults import crash_point
+from shared.text.logs import Logger
 from shared.text.translations import later, speaking, tr
 from shared.turns.media import MEDIA_MOST, Media
 from shared.turns.records import MOST_TASK_BYTES, NO_TEXT, dumps, with_text
@@ -118,7 +118,7 @@ def named(task: dict[str, Any], files: tuple[FileToFetch, ...]) -> dict[str, Any
     return task | {"message": FILES[files[0].kind][0], NO_TEXT: True}
 
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Attempts to fetch a file: within about a quarter of a minute.
 ATTEMPTS = 8

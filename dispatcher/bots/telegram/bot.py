@@ -12,7 +12,6 @@ import signal
 from typing import cast
 
 import redis
-import structlog
 from aiogram.exceptions import TelegramAPIError, TelegramUnauthorizedError
 from aiogram.types import BotCommand
 
@@ -34,13 +33,14 @@ from shared.errors import SettingsError
 from shared.hooks import Hooks, features
 from shared.system.formats import refuse_newer_redis
 from shared.system.processes import died_here, process_name
+from shared.text.logs import Logger
 from shared.text.translations import ENGLISH, LANGUAGES, speaking, tr
 from shared.turns.message_origin import is_group
 from shared.wire import keys
 from shared.wire.client import BOT, open_async_redis
 from shared.wire.ids import MAIN_BOT
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Seconds between two renewals of the lease, which lasts three of them; and between two attempts to take it.
 RENEW_SECONDS = 10.0

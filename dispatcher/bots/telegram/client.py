@@ -16,7 +16,6 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 import redis
-import structlog
 from aiogram import Bot
 from aiogram.client.default import DefaultBotProperties
 from aiogram.client.session.aiohttp import AiohttpSession
@@ -49,9 +48,10 @@ from dispatcher.bots.telegram.rendering import MessagePart
 from shared.config.settings import Settings
 from shared.config.values import bot_token
 from shared.errors import SettingsError
+from shared.text.logs import Logger
 from shared.turns.records import well_formed
 
-log = structlog.get_logger()
+log = Logger()
 Value = TypeVar("Value")
 
 

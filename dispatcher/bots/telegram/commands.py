@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Iterable
 
-import structlog
 from aiogram.types import TelegramObject
 
 from dispatcher.bots.hooks import bot_commands, owners_help
@@ -15,11 +14,12 @@ from dispatcher.bots.telegram.state import CANCELLED
 from dispatcher.health.nights import read_nights
 from dispatcher.queue.chat_commands import dispatcher_commands
 from shared.hooks import Hooks
+from shared.text.logs import Logger
 from shared.text.translations import LANGUAGES, current_language, language_of, later, speaking, tr
 from shared.turns.records import MODELS
 from shared.turns.signed import choice
 
-log = structlog.get_logger()
+log = Logger()
 
 #: What the bot answers by itself, as Telegram shows it in the menu.
 MENU = {

@@ -15,7 +15,6 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
-import structlog
 from aiogram.exceptions import TelegramAPIError
 from aiogram.types import User
 from redis.asyncio import Redis
@@ -25,13 +24,14 @@ from dispatcher.bots.telegram.state import BotState, Waiting
 from dispatcher.queue.admission import AllowedChats
 from dispatcher.queue.rights import Rights
 from shared.config.settings import Settings
+from shared.text.logs import Logger
 from shared.text.translations import later, speaking, tr
 from shared.turns.signed import Button, Keyboard, keyboard, row_of, signing_key
 from shared.wire import keys
 from shared.wire.json import record_of
 from shared.wire.media import MediaStore
 
-log = structlog.get_logger()
+log = Logger()
 
 STOP = later("Stop")
 MOVED = later(

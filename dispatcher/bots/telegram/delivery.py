@@ -33,7 +33,6 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
-import structlog
 from aiogram.exceptions import (
     TelegramAPIError,
     TelegramBadRequest,
@@ -50,13 +49,14 @@ from dispatcher.bots.telegram.state import OUTBOX, Waiting
 from dispatcher.queue.state import held_now
 from shared.system.faults import crash_point
 from shared.system.waiting import set_within
+from shared.text.logs import Logger
 from shared.text.translations import later, speaking, tr
 from shared.turns.media import Media
 from shared.turns.records import RecordRefused, chat_id_of, user_id_of
 from shared.turns.signed import Result, keyboard_json, keyboard_of, signed_record
 from shared.turns.speakers import plain_name
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Seconds between two looks at what is ready.
 LOOK_SECONDS = 0.3

@@ -24,7 +24,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any, cast
 
-import structlog
 from aiogram import Bot, Dispatcher, F
 from aiogram.exceptions import TelegramAPIError
 from aiogram.filters import MagicData
@@ -44,11 +43,12 @@ from dispatcher.queue.chat_commands import EDITED_TOO_LATE, dispatcher_commands
 from shared.hooks import Hooks
 from shared.system.faults import crash_point
 from shared.text.format import cut
+from shared.text.logs import Logger
 from shared.text.translations import later, noted_language, speaking, tr
 from shared.turns.records import MODELS, dumps
 from shared.wire import keys
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Seconds after which a press is answered without a text, whatever Redis does: Telegram shows a waiting sign until then, and forgets the press soon.
 ANSWER_SECONDS = 2.0

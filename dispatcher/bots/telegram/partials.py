@@ -14,7 +14,6 @@ from collections.abc import Collection, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
 from aiogram.exceptions import TelegramAPIError, TelegramBadRequest, TelegramNotFound, TelegramRetryAfter
 from redis.exceptions import RedisError
 
@@ -23,6 +22,7 @@ from dispatcher.bots.telegram.core import BotCore, Keyboards
 from dispatcher.bots.telegram.rendering import MessagePart, last_part
 from dispatcher.bots.telegram.state import Waiting
 from shared.system.faults import crash_point
+from shared.text.logs import Logger
 from shared.text.translations import speaking
 from shared.turns.signed import PartialAnswer
 
@@ -65,7 +65,7 @@ class Pace:
         self._due[chat] = until + FIRST_WORDS * GROUP_SECONDS
 
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Seconds between two looks while an answer is awaited, and after an error of Redis.
 LOOK_SECONDS, REDIS_DOWN_SECONDS = 0.15, 2.0

@@ -19,12 +19,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import structlog
-
 from shared.text.format import cut, cut_end
+from shared.text.logs import Logger
 from shared.turns.records import well_formed
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Telegram's limit of a message, in UTF-16 units.
 LONGEST = 4096

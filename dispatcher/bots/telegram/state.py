@@ -12,12 +12,12 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar, cast
 
-import structlog
 from redis.asyncio import Redis
 
 from dispatcher.bots.answers import Answers
 from dispatcher.queue.chats import moved_chats, signed_move
 from dispatcher.queue.scripts import script_text
+from shared.text.logs import Logger
 from shared.text.translations import language_of, later, speaking, tr
 from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task, dumps, loads_object, with_text
 from shared.turns.signed import Result, SignedRecord, reply_command_of
@@ -25,7 +25,7 @@ from shared.wire import keys
 from shared.wire.ids import MAIN_BOT
 from shared.wire.json import record_of
 
-log = structlog.get_logger()
+log = Logger()
 Record = TypeVar("Record", bound=SignedRecord)
 
 #: Where this bot's records are: another bot on the same Redis has its own.

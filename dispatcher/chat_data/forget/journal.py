@@ -23,6 +23,7 @@ from dispatcher.chat_data.forget.request import ForgetRequest, Scope
 from shared.errors import InvalidInput, StorageError
 from shared.system.byte_scan import Needles
 from shared.system.files import fsync_dir, locked_file, make_dir, read_own, write_atomic
+from shared.text.format import counted
 from shared.turns.records import Tombstone, dumps, loads_object
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Journal:
     def summary(self) -> str:
         """What it would forget, in a sentence."""
         parts = [
-            f"{len(tombstone.named)} turns of chat {tombstone.chat_id}"
+            f"{counted(len(tombstone.named), 'turn')} of chat {tombstone.chat_id}"
             if tombstone.named
             else f"all of chat {tombstone.chat_id} so far"
             for tombstone in self.scope.tombstones

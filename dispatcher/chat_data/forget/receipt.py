@@ -20,7 +20,7 @@ from dispatcher.chat_data.forget.select import Selection
 from dispatcher.memory.store.whose import said_by
 from shared.config.settings import Settings
 from shared.system.files import make_dir, read_own, write_atomic
-from shared.text.format import date_text, one_line, shorten, time_text, zoned_text
+from shared.text.format import counted, date_text, one_line, shorten, time_text, zoned_text
 from shared.text.templates import templates
 from shared.vectors.on_server import servers
 
@@ -79,7 +79,7 @@ def receipt_text(record: dict[str, Any], zone: ZoneInfo) -> str:
 
 def _rendered(template: str, record: dict[str, Any], zone: ZoneInfo) -> str:
     times = {"time": partial(time_text, zone=zone), "zoned": partial(zoned_text, zone=zone)}
-    return _TEMPLATES.get_template(template).render(record | times).rstrip("\n")
+    return _TEMPLATES.get_template(template).render(record | times | {"counted": counted}).rstrip("\n")
 
 
 def _short(text: str) -> str:

@@ -16,6 +16,7 @@ from shared.config.settings import Settings
 from shared.errors import ForgetIncomplete, InvalidInput, SettingsError
 from shared.system.command import ChatCommand, application, print_json, start
 from shared.system.files import safe_name
+from shared.text.format import counted
 from shared.text.times import given_moment
 
 if TYPE_CHECKING:
@@ -52,12 +53,11 @@ def export(
         typer.echo(f"note: {note}", err=True)
     if cleaned := report["sources"]["release"]:
         typer.echo(
-            f"note: {cleaned} turns are given as the release's cleaned text, because the archive is not on this host.",
+            f"note: {counted(cleaned, 'turn is', 'turns are')} given as the release's cleaned text, because the archive is not on this host.",
             err=True,
         )
-    typer.echo(
-        f"{report['turns']} turns, {report['memories']} memories and the summaries of chat {chat_id} are in {folder}."
-    )
+    memories = counted(report["memories"], "memory", "memories")
+    typer.echo(f"{counted(report['turns'], 'turn')}, {memories} and the summaries of chat {chat_id} are in {folder}.")
 
 
 @app.command()

@@ -19,7 +19,7 @@ import typer
 from dispatcher.cli.arguments import Json, Yes, connect, given_chat
 from shared.errors import InvalidInput
 from shared.system.command import application, print_json, start
-from shared.text.format import one_line, shorten, zoned_text
+from shared.text.format import counted, one_line, shorten, zoned_text
 from shared.wire import keys
 from shared.wire.handed_over import ImportHandOver
 
@@ -105,6 +105,8 @@ def _bring_in(settings: Settings, arguments: list[str], *, dry_run: bool, yes: b
         if dry_run or not yes:
             arguments, new = _previewed(settings, arguments, json=json)
         if dry_run or not new:
+            if not json:
+                typer.echo("Nothing was written.")
             return
         if not yes and (json or not sys.stdin.isatty()):
             raise InvalidInput("Nothing was imported, as nobody could be asked. Add --yes.")
@@ -141,8 +143,8 @@ def _previewed(settings: Settings, arguments: list[str], *, json: bool) -> tuple
 
 def preview_text(settings: Settings, report: dict[str, Any]) -> str:
     """What a dry run reports, with what the chats know already, or nearly, of the facts that would come in."""
-    *text, nothing_written = report["text"]
-    return "\n".join([*text, *_like_known_ones(settings, report["facts"]), nothing_written])
+    *text, _nothing_written = report["text"]
+    return "\n".join([*text, *_like_known_ones(settings, report["facts"])])
 
 
 def _like_known_ones(settings: Settings, facts: list[dict[str, Any]]) -> Iterator[str]:
@@ -209,7 +211,7 @@ def _list(settings: Settings, *, json: bool) -> None:
         files = ", ".join(one["files"])
         at = zoned_text(one["at"], settings.timezone)
         state = "; undone, and gone with the next night" if one["undone"] else state_of(one, settings.timezone)
-        what = f"{one['source']}: {one['turns']} turns into chat {one['chat_id']}, from {files}{state}"
+        what = f"{one['source']}: {counted(one['turns'], 'turn')} into chat {one['chat_id']}, from {files}{state}"
         typer.echo(f"{one['import']}  {at}  {what}")
     if not found:
         typer.echo("Nothing has been imported yet.", err=True)

@@ -11,7 +11,7 @@ from dispatcher.cli.arguments import Json, Yes, confirm
 from dispatcher.releases import manage
 from shared.errors import InvalidInput, ReleaseRefused
 from shared.system.command import application, print_json, start
-from shared.text.format import size_text, time_text
+from shared.text.format import counted, size_text, time_text
 from shared.text.times import moment
 
 app = application("The releases on this host: list, verify, rollback, prune.")
@@ -31,7 +31,9 @@ def list_(json: Json = False) -> None:
         print_json({"releases": [asdict(listed) for listed in found], "wrong": wrong})
         return
     for listed in found:
-        counts = "-" if listed.turns is None else f"{listed.turns} turns of {listed.chats} chats"
+        counts = (
+            "-" if listed.turns is None else f"{counted(listed.turns, 'turn')} of {counted(listed.chats or 0, 'chat')}"
+        )
         parent = f"after {listed.parent}" if listed.parent is not None else ""
         created = (
             time_text(at, settings.timezone) if (at := moment(listed.created_at or None, settings.timezone)) else ""

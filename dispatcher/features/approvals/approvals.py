@@ -18,7 +18,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
@@ -39,10 +38,11 @@ from shared.errors import HmemError
 from shared.hooks import hook
 from shared.system.waiting import set_within
 from shared.text.format import cut
+from shared.text.logs import Logger
 from shared.turns.records import RecordRefused, Task, dumps, well_formed
 from shared.turns.signed import signing_key
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Seconds between two looks for an answer, and that one call of Redis may take.
 LOOK_SECONDS, REDIS_SECONDS = 0.25, 5.0

@@ -14,15 +14,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-import structlog
 from redis.asyncio import Redis
 
 from dispatcher.features.approvals import keys
 from shared.text.format import cut
+from shared.text.logs import Logger
 from shared.turns.records import RecordRefused
 from shared.turns.signed import SignedRecord
 
-log = structlog.get_logger()
+log = Logger()
 
 #: The longest input of a tool that a question shows (UTF-16 units: it has to fit into one message), and what a record keeps (characters).
 SHOWN_UNITS, KEPT_CHARACTERS = 3_300, 200

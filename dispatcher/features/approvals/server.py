@@ -17,13 +17,13 @@ from typing import Any
 from uuid import uuid4
 
 import orjson
-import structlog
 
 from dispatcher.claude.relay.relayed import config_of, listen
 from shared.system.files import write_atomic
+from shared.text.logs import Logger
 from shared.wire.json import dumps, record_of
 
-log = structlog.get_logger()
+log = Logger()
 
 SERVER, TOOL = "hmem_approval", "ask"
 #: As `--permission-prompt-tool` names it. The model is not offered this tool.

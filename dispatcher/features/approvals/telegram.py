@@ -15,7 +15,6 @@ import asyncio
 import time
 
 import redis
-import structlog
 from aiogram.exceptions import TelegramAPIError, TelegramRetryAfter
 from aiogram.types import CallbackQuery
 
@@ -28,12 +27,13 @@ from dispatcher.bots.telegram.state import Waiting
 from dispatcher.features.approvals.questions import NAME_CHARACTERS, ToolDecision, ToolQuestion, ToolQuestions, Verdict
 from shared.hooks import hook
 from shared.text.format import cut
+from shared.text.logs import Logger
 from shared.text.translations import later, speaking, tr
 from shared.turns.message_origin import is_group
 from shared.turns.records import well_formed
 from shared.turns.signed import Button
 
-log = structlog.get_logger()
+log = Logger()
 
 #: What the buttons have as their commands, with the id of the question; they are none that can be typed.
 ALLOW, DENY = "allow", "deny"

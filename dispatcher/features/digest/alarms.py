@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import re
 
-import structlog
 from redis.exceptions import NoPermissionError
 
 from dispatcher.features.digest.checks import check_missed_night
@@ -18,8 +17,9 @@ from dispatcher.health.doctor import every_check
 from dispatcher.health.findings import Check, Finding, Setup, of_error
 from shared.errors import HmemError
 from shared.text.format import shorten
+from shared.text.logs import Logger
 
-log = structlog.get_logger()
+log = Logger()
 
 #: The longest that a finding is quoted. Characters.
 MOST_CHARACTERS = 500

@@ -10,8 +10,6 @@ from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-import structlog
-
 from dispatcher.features.digest.outgoing import Outgoing, due
 from dispatcher.features.digest.settings import report_due
 from dispatcher.memory.dates.reminders import language_of_answers
@@ -21,6 +19,7 @@ from shared.errors import HmemError, ReleaseRefused
 from shared.search.history import HistoryQuery
 from shared.text.dates.calendar_days import end_of_day, midnight
 from shared.text.format import one_line, shorten
+from shared.text.logs import Logger
 from shared.text.translations import later, speaking, tr
 from shared.text.translations.dates import day_shown, long_date_with_weekday
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from shared.search.recall import OpenRelease
     from shared.turns.records import Turn
 
-log = structlog.get_logger()
+log = Logger()
 
 #: The most lines of yesterday, of goals and of new memories, and characters of a line.
 YESTERDAY_LINES, GOALS, MEMORIES, LINE_CHARACTERS = 5, 10, 10, 300

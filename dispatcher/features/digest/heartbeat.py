@@ -11,14 +11,13 @@ import urllib.error
 import urllib.request
 from urllib.parse import urlsplit, urlunsplit
 
-import structlog
-
 from dispatcher.features.digest.outgoing import Outgoing
 from dispatcher.features.digest.settings import DigestSettings
 from dispatcher.health.findings import Setup
 from dispatcher.health.nights import nights_of
+from shared.text.logs import Logger
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Seconds that the service has for its answer, and for which no other dispatcher calls it.
 ANSWER_SECONDS, TURN_SECONDS = 10.0, 50.0

@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any, cast
 
 import redis
-import structlog
 from redis.asyncio import Redis as AsyncRedis
 
 from dispatcher.answering.commands.command import CommandReply, Handler
@@ -31,12 +30,13 @@ from dispatcher.health.findings import Setup
 from dispatcher.health.hooks import morning_line
 from dispatcher.health.nights import nights_of, read_records
 from shared.hooks import features, hook
+from shared.text.logs import Logger
 from shared.text.translations import later, tr
 from shared.turns.records import Task
 from shared.turns.signed import choice
 from shared.wire import keys
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Seconds that noting whether Claude answered may take.
 NOTE_SECONDS = 2.0

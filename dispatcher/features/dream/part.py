@@ -13,7 +13,6 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
 import orjson
-import structlog
 
 from dispatcher.answering.commands.command import Handler
 from dispatcher.answering.hooks import Core, claude_used
@@ -24,6 +23,7 @@ from dispatcher.queue.scripts import script_text
 from shared.errors import HmemError
 from shared.hooks import features, hook
 from shared.system.faults import crash_point
+from shared.text.logs import Logger
 from shared.turns.note_changes import Dream
 from shared.wire import keys
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dispatcher.features.dream.putting_in_order import Dreaming
     from shared.turns.records import Task
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Seconds from one look to the next, and after one that failed; the latter doubles while Claude gives errors, up to LONGEST_PAUSE.
 LOOK_SECONDS, PAUSE_SECONDS, LONGEST_PAUSE = 3.0, 60.0, 4 * 3_600.0

@@ -7,8 +7,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
-import structlog
-
 from dispatcher.bots.telegram.core import BotAnswer, BotCore
 from dispatcher.bots.telegram.messages import IncomingMessage
 from dispatcher.features.guests.invitations import Invitations, code_in, seconds_of
@@ -16,12 +14,13 @@ from dispatcher.features.guests.records import Guest, is_guest
 from shared.hooks import hook
 from shared.system.faults import crash_point
 from shared.text.format import day_text, time_text
+from shared.text.logs import Logger
 from shared.text.translations import later, tr
 from shared.turns.message_origin import is_group
 from shared.turns.signed import keyboard, row_of
 from shared.turns.speakers import label
 
-log = structlog.get_logger()
+log = Logger()
 
 #: The newest guests are listed; `/guests remove ID` removes any.
 LISTED = 30

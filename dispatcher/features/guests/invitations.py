@@ -13,7 +13,6 @@ import time
 from collections.abc import Awaitable
 from typing import cast
 
-import structlog
 from redis.asyncio import Redis
 
 from dispatcher.bots.telegram.state import WAITING, InRedis, Waiting
@@ -21,13 +20,14 @@ from dispatcher.features.guests import keys as own
 from dispatcher.features.guests.records import Guest, guests_of
 from dispatcher.queue.chats import ACCESS, ChatAccess
 from dispatcher.queue.rights import Rights
+from shared.text.logs import Logger
 from shared.text.translations import later, tr
 from shared.turns.records import RecordRefused
 from shared.turns.signed import sign_record, signed_record
 from shared.turns.speakers import label
 from shared.wire import keys
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Random bytes of a code; as text it has a third more characters, all of which a link may have.
 CODE_BYTES = 18

@@ -17,6 +17,7 @@ from redis.exceptions import ResponseError
 from dispatcher.chat_data.forget.layers.redis_entries import RedisEntry, RedisReader
 from dispatcher.features.guests.keys import GUESTS, invite
 from shared.text.format import counted
+from shared.text.logs import Logger
 from shared.turns.records import RecordRefused
 from shared.turns.signed import SignedRecord, secret_in
 from shared.wire.json import record_of
@@ -68,9 +69,7 @@ async def is_guest(chat: str, redis: Redis, secret: str) -> bool:
 
 
 def _warn(event: str, **more: object) -> None:
-    import structlog  # late: `hmem status` counts guests, too
-
-    structlog.get_logger().warning(event, todo="hmem doctor", **more)
+    Logger().warning(event, todo="hmem doctor", **more)
 
 
 def guest_chats(client: Any, secret: str) -> set[str]:

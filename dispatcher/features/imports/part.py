@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import orjson
-import structlog
 
 from dispatcher.answering.commands.command import CommandReply, Handler
 from dispatcher.chat_data.forget.layers.files import UPLOADS, remove_old_uploads
@@ -33,6 +32,7 @@ from shared.hooks import hook
 from shared.system.files import make_dir, remove_tree
 from shared.system.processes import day_command
 from shared.text.format import cut_end, date_text, shorten
+from shared.text.logs import Logger
 from shared.text.translations import later, tr
 from shared.turns.signed import keyboard, row_of, secret_in, sign_record
 from shared.wire import keys
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from shared.turns.media import Media
     from shared.turns.records import Task
 
-log = structlog.get_logger()
+log = Logger()
 
 USAGE = later(
     "Send a file with the caption /import, and I show what would come in. If I need to know more, add it: "

@@ -17,8 +17,6 @@ from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from uuid import uuid4
 
-import structlog
-
 from dispatcher.answering.turn import ForClaude, TurnInProgress
 from dispatcher.claude.environment import cli_environment
 from dispatcher.claude.relay.relayed import config_of, listen
@@ -28,9 +26,10 @@ from shared.config.settings import Settings
 from shared.errors import HmemError
 from shared.hooks import hook
 from shared.system.files import write_atomic
+from shared.text.logs import Logger
 from shared.turns.records import chat_id_of
 
-log = structlog.get_logger()
+log = Logger()
 
 #: The server's name: Claude knows its tools as mcp__memory__memory_search and so on.
 SERVER = "memory"

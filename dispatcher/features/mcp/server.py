@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
-import structlog
 from mcp import types
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
@@ -24,10 +23,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from dispatcher.cli.arguments import given_times
 from dispatcher.features.mcp.claude_server import SERVER, tool_names
 from dispatcher.features.mcp.tools import ChatMemory
+from shared.config.installation import version
 from shared.config.settings import Settings
 from shared.system.command import translate
+from shared.text.logs import Logger
 
-log = structlog.get_logger()
+log = Logger()
 
 INSTRUCTIONS = (
     "The long-term memory of this chat only. The tools return records of earlier conversations: "
@@ -152,7 +153,9 @@ def _server(settings: Settings, memory: ChatMemory) -> Server[Any]:
             return _failed(f"There is no such tool. Use one of these: {', '.join(names)}.")
         return await asyncio.to_thread(_called, memory, TOOLS[params.name], params, settings.timezone)
 
-    return Server(SERVER, instructions=INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool)
+    return Server(
+        SERVER, version=version(), instructions=INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool
+    )
 
 
 def _described(name: str, tool: _Tool) -> types.Tool:

@@ -16,16 +16,15 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from dispatcher.claude.environment import cli_environment
 from dispatcher.claude.reply import SESSION_ID
 from shared.config.settings import Settings
 from shared.system.faults import crash_point
 from shared.system.files import make_dir, remove_tree, write_atomic
+from shared.text.logs import Logger
 from shared.wire.json import dumps, record_of
 
-log = structlog.get_logger()
+log = Logger()
 
 #: The folder of the list in HMEM_STATE_DIR.
 FOLDER = "media-sessions"

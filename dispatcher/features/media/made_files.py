@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import structlog
 
 from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.turn import ForAnswer
 from shared.system.files import make_dir, read_own, safe_name, write_atomic
 from shared.text.format import shorten
+from shared.text.logs import Logger
 from shared.text.translations import later, tr
 from shared.turns.media import DOCUMENT, MEDIA_MOST, Media
 from shared.turns.message_origin import FILE_NAME_CHARACTERS
@@ -34,7 +34,7 @@ from shared.turns.speakers import plain_name
 from shared.wire.json import record_of
 from shared.wire.media import MediaRefused, MediaStore
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Is added to the system prompt.
 INSTRUCTIONS = """\

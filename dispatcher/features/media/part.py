@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import cast
 
-import structlog
 from redis import ResponseError
 
 from dispatcher.answering.commands.again import earlier_message
@@ -29,13 +28,14 @@ from dispatcher.queue.tasks import Counters, Finished
 from shared.errors import HmemError
 from shared.hooks import hook
 from shared.system.faults import crash_point
+from shared.text.logs import Logger
 from shared.text.translations import tr
 from shared.turns.media import HEARD, Media
 from shared.turns.records import CORRECTED, Task, Turn
 from shared.wire import keys
 from shared.wire.media import KeptFiles, MediaStore
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Counter of the day: files that could not be kept.
 NOT_KEPT = "media_not_kept"

@@ -16,18 +16,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import structlog
-
 from dispatcher.claude.process import OutputTooLarge, run
 from dispatcher.features.media import NotRead
 from dispatcher.features.media.settings import MediaSettings
 from shared.config.packages import how_to_add
 from shared.text.format import cut
+from shared.text.logs import Logger
 from shared.text.translations import later, tr
 from shared.turns.media import TEXT_CHARACTERS, Media
 from shared.wire.json import record_of, well_formed
 
-log = structlog.get_logger()
+log = Logger()
 
 PATH = "/v1/audio/transcriptions"
 #: A larger answer is no transcript.

@@ -10,8 +10,6 @@ import errno
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from dispatcher.answering.hooks import OUTCOMES
 from dispatcher.features.metrics.settings import MetricsSettings
 from dispatcher.prompt.context import DEGRADED, OTHER, RELEASE, degraded_kind
@@ -19,11 +17,12 @@ from shared.config.settings import Settings
 from shared.config.values import listen_address
 from shared.errors import SettingsError
 from shared.hooks import hook
+from shared.text.logs import Logger
 
 if TYPE_CHECKING:
     from dispatcher.prompt.context import Context
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Families of models. The model of a task may be any text.
 MODELS = ("haiku", "sonnet", "opus")

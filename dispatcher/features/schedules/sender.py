@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import structlog
 from redis import Redis
 
 from dispatcher.features.schedules.table import Schedule, ScheduleKind, Schedules
@@ -23,6 +22,7 @@ from dispatcher.queue.chats import chosen_language, is_closed
 from dispatcher.queue.scripts import script_text
 from dispatcher.queue.state import read_holds
 from shared.system.faults import crash_point
+from shared.text.logs import Logger
 from shared.text.translations import speaking, tr
 from shared.turns.message_origin import is_group
 from shared.turns.records import dumps
@@ -30,7 +30,7 @@ from shared.turns.signed import Button, keyboard_json, secret_in, sign_record
 from shared.wire import keys
 from shared.wire.ids import bot_of
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Schedules of one round; the rest is sent in the next one, at once.
 PER_ROUND = 200

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-import structlog
-
 from dispatcher.answering.commands.command import CommandReply, Handler
 from dispatcher.answering.hooks import Core
 from dispatcher.answering.retry import keep_trying
@@ -16,10 +14,11 @@ from dispatcher.features.usage.limits import ALL, DailyLimits, Limit, amount_tex
 from dispatcher.features.usage.settings import UsageSettings
 from dispatcher.queue.tasks import Counters, Finished
 from shared.hooks import hook
+from shared.text.logs import Logger
 from shared.text.translations import later, tr, tr_count
 from shared.turns.records import Task
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Days that are added up.
 WEEK, MONTH = 7, 30

@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import structlog
 from redis import Redis
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -31,8 +30,9 @@ from shared.config.settings import Settings
 from shared.config.values import named_chats
 from shared.errors import InvalidInput
 from shared.system.command import translate
+from shared.text.logs import Logger
 
-log = structlog.get_logger()
+log = Logger()
 
 FORM_TOKEN = "form-token"  # noqa: S105 - the name of the field
 

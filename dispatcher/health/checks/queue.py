@@ -8,7 +8,7 @@ from dispatcher.health.findings import Fault, Finding, Setup, of_error, ok, prob
 from dispatcher.queue.admission import chats_let_in
 from dispatcher.queue.state import queue_error, read_holds, read_queue
 from shared.config.values import bot_token
-from shared.text.format import time_text
+from shared.text.format import counted, time_text
 from shared.turns.message_origin import is_group
 from shared.wire import keys
 from shared.wire.ids import MAIN_BOT
@@ -91,7 +91,7 @@ def check_bot(setup: Setup) -> Finding:
             "Start hmem telegram (systemctl start hmem-telegram), and look at its log.",
         )
     of_them = f", {len(let_in)} of them as guests" if let_in else ""
-    return ok(f"The bot runs: {shown(holder)}; {len(allowed)} chats are allowed{of_them}.")
+    return ok(f"The bot runs: {shown(holder)}; {counted(len(allowed), 'chat is', 'chats are')} allowed{of_them}.")
 
 
 def check_owners(setup: Setup) -> Finding:

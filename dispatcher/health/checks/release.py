@@ -24,7 +24,7 @@ from shared.release.manifest import (
 )
 from shared.release.parts import part_files
 from shared.release.retention import read_pin
-from shared.text.format import zoned_text
+from shared.text.format import counted, zoned_text
 
 
 def check_release(setup: Setup) -> Finding:
@@ -57,7 +57,9 @@ def _look_at(setup: Setup, memory: Path) -> Finding:
     if locked := _locked(release, release / MANIFEST, texts) or _locked(*part_files(texts)):
         return _unreadable(locked)
     manifest = verify(release) if setup.thorough else _same_sizes(release)
-    return ok(f"Release {manifest.run} is intact: {manifest.turns} turns of {manifest.chats} chats.")
+    return ok(
+        f"Release {manifest.run} is intact: {counted(manifest.turns, 'turn')} of {counted(manifest.chats, 'chat')}."
+    )
 
 
 def _same_sizes(release: Path) -> Manifest:

@@ -13,13 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import structlog
-
 from dispatcher.memory.day.parts import DayParts
 from dispatcher.memory.day.read_for_prompt import ContextReader, DayContext, PromptRequest, in_time
 from dispatcher.memory.day.requests import MemoryRequests
 from shared.config.settings import Settings
 from shared.errors import HmemError
+from shared.text.logs import Logger
 
 if TYPE_CHECKING:
     from dispatcher.memory.session_summary import SummaryWriter
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from dispatcher.releases.served import ReadRelease
     from shared.turns.records import Turn
 
-log = structlog.get_logger()
+log = Logger()
 
 #: A chat id that no chat can have: the records refuse it.
 NOBODY = "0"

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-import structlog
-
 from dispatcher.memory.tombstones import hidden_by
 from shared.errors import HmemError
+from shared.text.logs import Logger
 
 if TYPE_CHECKING:
     from dispatcher.memory.day.parts import DayParts
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from shared.text.dates.named_times import Span
     from shared.turns.records import Tombstone, Turn
 
-log = structlog.get_logger()
+log = Logger()
 
 #: How many memories are shown because they bear on the message, in addition to the profile.
 RELEVANT = 5

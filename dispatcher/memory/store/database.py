@@ -15,7 +15,6 @@ from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import structlog
 from sqlalchemy import (
     URL,
     Connection,
@@ -37,8 +36,9 @@ from dispatcher.memory.store.tables import BATCH, VERSION, metadata, version
 from shared.config.packages import how_to_add
 from shared.errors import HmemError, SettingsError, StoreUnavailable
 from shared.system.files import locked_file, make_dir, opened
+from shared.text.logs import Logger
 
-log = structlog.get_logger()
+log = Logger()
 
 FILE_NAME = "day-store.sqlite"
 #: The longest reason of an error that is shown, in characters.

@@ -10,7 +10,6 @@ from typing import Any
 
 import orjson
 import sqlalchemy as sa
-import structlog
 from sqlalchemy import Column, ColumnElement, Connection, Row, Table
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -18,9 +17,10 @@ from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.tables import BATCH, chats, summaries
 from shared.errors import InvalidInput
 from shared.text.format import storable
+from shared.text.logs import Logger
 from shared.turns.records import dumps, loads_object
 
-log = structlog.get_logger()
+log = Logger()
 
 #: The revision of a chat that has no rows.
 NO_REVISION = "0"

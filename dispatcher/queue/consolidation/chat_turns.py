@@ -7,12 +7,12 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-import structlog
 from redis import Redis
 from redis.exceptions import LockError
 
 from dispatcher.queue.scripts import script_text
 from shared.system.faults import crash_point
+from shared.text.logs import Logger
 from shared.turns.records import Turn, turns_of
 from shared.wire import keys
 from shared.wire.json import record_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dispatcher.memory.day.memory import DayMemory
     from dispatcher.memory.store.turns import StoredTurn
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Turns of a chat in one transaction.
 TURNS_PER_BATCH = 200

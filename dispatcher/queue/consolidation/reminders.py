@@ -6,11 +6,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import structlog
 from redis import Redis
 
 from dispatcher.queue.scripts import script_text
 from shared.system.faults import crash_point
+from shared.text.logs import Logger
 from shared.turns.records import RecordRefused, loads_object, timestamp_of
 from shared.turns.signed import secret_in, sign_record
 from shared.wire import keys
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dispatcher.memory.day.memory import DayMemory
     from dispatcher.memory.store.memories import Memory
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Goals that are checked in one round.
 REMINDERS_PER_ROUND = 10_000

@@ -24,7 +24,6 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import structlog
 from redis import Redis, RedisError
 
 from dispatcher.memory.store.events import hand_over
@@ -35,6 +34,7 @@ from dispatcher.queue.consolidation.reminders import Reminders
 from dispatcher.queue.refused import dead_letter
 from shared.errors import HmemError, StorageError
 from shared.system.faults import crash_point
+from shared.text.logs import Logger
 from shared.turns.records import loads_object
 from shared.wire import keys
 from shared.wire.values import shown
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from dispatcher.memory.day.memory import DayMemory
 
-log = structlog.get_logger()
+log = Logger()
 
 #: Chats, vectors and entries of tags in one round. The rest waits for the next round.
 CHATS_PER_ROUND, VECTORS_PER_ROUND, TAGS_PER_ROUND = 200, 256, 500

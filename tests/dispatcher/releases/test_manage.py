@@ -38,7 +38,7 @@ def test_the_list_says_what_each_release_is(light: World) -> None:
     assert record["wrong"] is None
     lines = light.command("hmem", "release", "list").stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["1", "2", "3"]
-    assert "3 turns of 1 chats" in lines[2]
+    assert "3 turns of 1 chat" in lines[2]
     assert lines[2].endswith("current")
 
 

@@ -202,7 +202,7 @@ def test_the_command(light: World) -> None:
     light.night()
     out = str(light.root / "out")
     done = light.command("hmem-night", "export-archive", "--out", out)
-    assert done.stdout == f"1 turns of 1 chats are in {out}; 1 forgotten turns were left out.\n"
+    assert done.stdout == f"{out} has 1 turn of 1 chat; 1 forgotten turn left out.\n"
     told = json.loads(
         light.command("hmem-night", "export-archive", "--out", f"{out}-2", "--json", "--chat", "-100").stdout
     )

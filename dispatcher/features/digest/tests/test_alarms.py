@@ -211,7 +211,7 @@ def test_an_outage_is_logged_once_and_the_looks_go_on(
     said: list[str] = []
 
     def logged(words: str) -> int:
-        said.append(capsys.readouterr().out)
+        said.append(capsys.readouterr().err)
         return "".join(said).count(words)
 
     async def watched() -> bool:

@@ -79,7 +79,7 @@ def test_why_a_call_failed_never_names_the_address(redis: Redis, capsys: pytest.
     ):
         look(redis, url, NOW)
         redis.delete("hcli:mem:morning")
-    said = capsys.readouterr().out
+    said = capsys.readouterr().err
     assert said.count("HEARTBEAT_URL could not be called") == 3
     assert "secret" not in said
     assert "no-such-host" not in said

@@ -13,7 +13,7 @@ def test_guests_count_as_allowed_chats(light: World) -> None:
     light.redis.set("hcli:mem:bot:owner:main", "box-7-abc")
     light.redis.hset("hcli:mem:guests", "5151", Guest("5151", "Gil", 1, "9912").signed(SECRET))
     light.redis.hset("hcli:mem:guests", "6161", Guest("6161", "Eve", 1, "9912", removed=2).signed(SECRET))
-    assert "1 chats are allowed, 1 of them as guests" in looks(light, "bot").sentence
+    assert "1 chat is allowed, 1 of them as guests" in looks(light, "bot").sentence
     assert "1 (beside ALLOWED_CHATS)" in light.status(check=False).stdout
     light.redis.hset("hcli:mem:guests", "-1001", Guest("-1001", "Group", 1, "9912").signed(SECRET))
     assert "A group is allowed but OWNERS is empty" in looks(light, "owners").sentence

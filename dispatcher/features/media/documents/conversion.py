@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from dispatcher.claude.process import OutputTooLarge, run
 from dispatcher.claude.sandbox import Walls
 from dispatcher.features.media import NotRead
@@ -24,11 +22,12 @@ from dispatcher.prompt.render import fenced
 from shared.config.packages import how_to_add, part_of
 from shared.config.settings import Settings
 from shared.text.format import counted, cut
+from shared.text.logs import Logger
 from shared.text.translations import later, tr
 from shared.turns.speakers import plain_name
 from shared.wire.json import record_of
 
-log = structlog.get_logger()
+log = Logger()
 
 #: How long one document may take, and how much longer the process may live (it also has to start). Seconds.
 READ_SECONDS, START_SECONDS = 30, 10

@@ -233,5 +233,5 @@ def test_no_import_brings_a_tombstone(talked: World) -> None:
     )
     done = talked.command("hmem-night", "backfill", "jsonl", str(path))
     assert "left out: 1 × tombstone, no turn" in done.stdout
-    assert "1 turns found: 1 new" in done.stdout
+    assert "1 turn found: 1 new" in done.stdout
     assert found(talked)

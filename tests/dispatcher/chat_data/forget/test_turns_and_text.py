@@ -122,7 +122,7 @@ def test_without_yes_nothing_is_done(light: World) -> None:
     light.say("one", CANARIES[0], chat_id=CHAT)
     asked = hmem(light, "forget", f"--chat={CHAT}")
     assert "Nothing was changed. Run it again with --yes." in asked.stderr
-    assert "1 turns of chat 9912" in asked.stdout
+    assert "1 turn of chat 9912" in asked.stdout
     assert light.redis.exists("hcli:memory:one:user")
     assert light.redis.llen("hcli:mem:tombstones") == 0
     nothing = hmem(light, "forget", "--matching=nowhere said", "--yes")
