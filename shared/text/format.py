@@ -26,6 +26,11 @@ def tokens(text: str) -> int:
     return math.ceil(len(text) / CHARACTERS_PER_TOKEN)
 
 
+def utf16_units(text: str) -> int:
+    """The length of a text in UTF-16 units, in which Telegram and Signal count."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
 def storable(text: str) -> str:
     """The text as every database takes it: NUL and lone surrogates become U+FFFD. (The archive keeps what was really said.)"""
     return _UNSTORABLE.sub("\ufffd", text)

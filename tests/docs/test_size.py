@@ -15,7 +15,7 @@ from tests.support.world import REPOSITORY
 BUDGETS = {
     "dispatcher": 0,
     "dispatcher/answering": 1706,
-    "dispatcher/bots": 2515,
+    "dispatcher/bots": 2513,
     "dispatcher/chat_data": 2087,
     "dispatcher/claude": 950,
     "dispatcher/cli": 1634,
@@ -30,7 +30,7 @@ BUDGETS = {
     "nightly/archive": 1753,
     "nightly/backfill": 345,
     "nightly/cli": 633,
-    "nightly/imports": 3458,
+    "nightly/imports": 3456,
     "nightly/index": 790,
     "nightly/night": 787,
     "nightly/steps": 951,
@@ -44,11 +44,11 @@ BUDGETS = {
     "shared/release": 683,
     "shared/search": 1486,
     "shared/system": 1254,
-    "shared/text": 832,
+    "shared/text": 834,
     "shared/turns": 1111,
     "shared/vectors": 1615,
     "shared/wire": 663,
-    "tests": 44499,
+    "tests": 44498,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 74, 40, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 46_607
+    assert product <= 46_605
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

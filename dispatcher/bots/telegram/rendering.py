@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from shared.text.format import cut, cut_end
+from shared.text.format import cut, cut_end, utf16_units
 from shared.text.logs import Logger
 from shared.turns.records import well_formed
 
@@ -66,19 +66,19 @@ def last_part(answer: str, doing: str = "") -> MessagePart:
     """What is shown of an answer in Markdown while it is written: the end of it that fits, and below, in italics, what is being done."""
     text, line = readable(answer.rstrip()), readable(doing)
     shown, entities = _formatted(text) or (text, [])
-    start = _start_of_end(shown, LONGEST - units(line) - 2)
-    part = _part(shown, start, len(shown), entities, units(shown[:start]))
+    start = _start_of_end(shown, LONGEST - utf16_units(line) - 2)
+    part = _part(shown, start, len(shown), entities, utf16_units(shown[:start]))
     if not line:
         return part
     above = f"{part.text}\n\n" if part.text.strip() else ""
-    italic = {"type": "italic", "offset": units(above), "length": units(line)}
+    italic = {"type": "italic", "offset": utf16_units(above), "length": utf16_units(line)}
     return MessagePart(above + line, [*(part.entities if above else []), italic])
 
 
 def _start_of_end(text: str, longest: int) -> int:
     """Where the end of a text begins that fits. It moves in steps, and to a new line: what is read stays where it is."""
     start = 0
-    while units(text[start:]) > longest:
+    while utf16_units(text[start:]) > longest:
         start += longest // 2
     line = text.find("\n", start, start + longest // 4) if start else -1
     return line + 1 if line > 0 else len(text) - len(cut_end(text, len(text) - start))
@@ -92,11 +92,6 @@ def plain_parts(text: str) -> list[MessagePart]:
 def readable(text: str) -> str:
     """The text without the characters that Telegram refuses."""
     return well_formed(_CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
-
-
-def units(text: str) -> int:
-    """Length in UTF-16 units."""
-    return len(text) + sum(character > "\uffff" for character in text)
 
 
 def _formatted(text: str) -> tuple[str, list[dict[str, Any]]] | None:
@@ -170,7 +165,7 @@ def _bounds(text: str) -> list[int]:
 
 def _split(text: str, entities: list[dict[str, Any]]) -> list[MessagePart]:
     return [
-        _part(text, start, end, entities, units(text[:start]))
+        _part(text, start, end, entities, utf16_units(text[:start]))
         for start, end in _pieces(text)
         if text[start:end].strip()
     ]
@@ -181,7 +176,7 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
     start = 0
     while start < len(text):
         end = min(len(text), start + LONGEST)
-        while (over := units(text[start:end]) - LONGEST) > 0:
+        while (over := utf16_units(text[start:end]) - LONGEST) > 0:
             end -= (over + 1) // 2
         if end < len(text):
             early = start + (end - start) // 2  # a message of only a few words reads worse than a split word
@@ -196,7 +191,7 @@ def _part(text: str, start: int, end: int, entities: list[dict[str, Any]], offse
     """A piece without the line breaks at its edges, with the entities clipped to it."""
     piece = text[start:end].rstrip("\n")
     leading = len(piece) - len(piece.lstrip("\n"))
-    first, last = offset + leading, offset + units(piece)
+    first, last = offset + leading, offset + utf16_units(piece)
     clipped = []
     for entity in entities:
         begin, stop = max(first, entity["offset"]), min(last, entity["offset"] + entity["length"])

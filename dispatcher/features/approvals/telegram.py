@@ -22,11 +22,11 @@ from dispatcher.answering.retry import look_again
 from dispatcher.bots.telegram.client import PASSING
 from dispatcher.bots.telegram.core import BotCore
 from dispatcher.bots.telegram.messages import shown_name
-from dispatcher.bots.telegram.rendering import MessagePart, units
+from dispatcher.bots.telegram.rendering import MessagePart
 from dispatcher.bots.telegram.state import Waiting
 from dispatcher.features.approvals.questions import NAME_CHARACTERS, ToolDecision, ToolQuestion, ToolQuestions, Verdict
 from shared.hooks import hook
-from shared.text.format import cut
+from shared.text.format import cut, utf16_units
 from shared.text.logs import Logger
 from shared.text.translations import later, speaking, tr
 from shared.turns.message_origin import is_group
@@ -181,5 +181,5 @@ def _mark(name: str) -> str:
 
 def _text(question: ToolQuestion, end: str) -> MessagePart:
     head = tr(ASKED).format(tool=question.tool) + "\n"
-    block = {"type": "pre", "offset": units(head), "length": units(question.text)}
+    block = {"type": "pre", "offset": utf16_units(head), "length": utf16_units(question.text)}
     return MessagePart(f"{head}{question.text}\n\n{end}", [block])

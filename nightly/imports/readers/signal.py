@@ -41,7 +41,7 @@ from nightly.imports.readers.conversations import OTHER_CONVERSATION, Messenger,
 from nightly.imports.recognition import first_records
 from shared.errors import InvalidInput
 from shared.hooks import hook
-from shared.text.format import one_line, shorten
+from shared.text.format import one_line, shorten, utf16_units
 from shared.turns.records import RecordRefused, loads_object, timestamp_of
 
 SOURCE = "signal"
@@ -163,11 +163,11 @@ class _Account:
             for one in map(object_of, list_of(ranges))
             if "mentionAci" in one
         }
-        words, place = [first], _units(first)
+        words, place = [first], utf16_units(first)
         for part in others:
             person = people.get(str(place))
             words += [_MENTION if person is None else f"@{self.mentioned.get(person, self.own_name)}", part]
-            place += 1 + _units(part)
+            place += 1 + utf16_units(part)
         return "".join(words)
 
 
@@ -263,11 +263,6 @@ def _json(line: str | None, account: _Account, chat: _Chat, zone: ZoneInfo) -> _
     names = [object_of(one).get("name") for one in list_of(record.get("attachments"))]
     attachment = next(({"kind": "document", "name": name} for name in names if isinstance(name, str)), None)
     return _Message(chat, sender if isinstance(sender, str) else "", body, at, quoted, attachment)
-
-
-def _units(text: str) -> int:
-    """Its length in UTF-16."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _moment(written: str, zone: ZoneInfo) -> float:

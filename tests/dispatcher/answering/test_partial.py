@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from dispatcher.answering.conversation.partial import _shown
-from dispatcher.bots.telegram.rendering import LONGEST, last_part, units
+from dispatcher.bots.telegram.rendering import LONGEST, last_part
 from dispatcher.memory.typed import tags
+from shared.text.format import utf16_units
 from shared.turns.records import RecordRefused
 from shared.turns.signed import TEXT_CHARACTERS, PartialAnswer
 from tests.servers import scripted_claude
@@ -48,7 +49,7 @@ def test_the_end_of_a_long_answer_begins_with_a_whole_character(one: str) -> Non
         said = one * (LONGEST + TEXT_CHARACTERS) + "." * more
         for end in (_shown(said, CODE), last_part(said).text):
             assert end.rstrip(".").replace(one, "") == "", end[:9]
-        assert units(last_part(said).text) <= LONGEST
+        assert utf16_units(last_part(said).text) <= LONGEST
 
 
 def test_a_partial_answer_is_its_writers_and_of_its_task() -> None:

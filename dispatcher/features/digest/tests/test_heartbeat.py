@@ -72,11 +72,8 @@ def test_while_one_dispatcher_calls_no_other_does(redis: Redis, service: Heartbe
 
 def test_why_a_call_failed_never_names_the_address(redis: Redis, capsys: pytest.CaptureFixture[str]) -> None:
     good_night(redis, NOW)
-    for url in (
-        f"http://127.0.0.1:{free_port()}/very-secret",
-        "http://no-such-host.invalid/very-secret",
-        "http://127.0.0.1:1/very secret",
-    ):
+    nowhere = f"127.0.0.1:{free_port()}/very-secret", "no-such-host.invalid/very-secret", "127.0.0.1:1/very secret"
+    for url in (f"http://{place}" for place in nowhere):
         look(redis, url, NOW)
         redis.delete("hcli:mem:morning")
     said = capsys.readouterr().err

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.bots.telegram.rendering import LONGEST, MessagePart, parts_of, plain_parts, readable, units
+from dispatcher.bots.telegram.rendering import LONGEST, MessagePart, parts_of, plain_parts, readable
+from shared.text.format import utf16_units
 
 MARKUP = set(string.punctuation)
 #: The box of a task becomes a sign.
@@ -43,11 +44,11 @@ def check(answer: str) -> list[MessagePart]:
     there = iter(reading(parts))
     assert all(one in there for one in words(readable(answer))), "every letter, digit and symbol, in order"
     for part in parts:
-        assert 0 < units(part.text) <= LONGEST
+        assert 0 < utf16_units(part.text) <= LONGEST
         assert part.text.strip()
         for entity in part.entities:
             assert entity["offset"] >= 0
-            assert 0 < entity["length"] <= units(part.text) - entity["offset"]
+            assert 0 < entity["length"] <= utf16_units(part.text) - entity["offset"]
     return parts
 
 
@@ -72,7 +73,7 @@ def test_nothing_is_lost_of_anything_like_markdown(answer: str) -> None:
 )
 def test_what_means_the_parser_ill_neither_grows_nor_fails(answer: str) -> None:
     parts = check(answer)
-    assert sum(units(part.text) for part in parts) <= 2 * len(answer) + 4000
+    assert sum(utf16_units(part.text) for part in parts) <= 2 * len(answer) + 4000
 
 
 def test_a_code_block_is_code_in_both_halves() -> None:
@@ -82,7 +83,7 @@ def test_a_code_block_is_code_in_both_halves() -> None:
         (block,) = [one for one in part.entities if one["type"] == "pre"]
         assert block["language"] == "python"
     assert first.text.startswith("Before\n\nvalue_0")
-    assert second.entities[0] == {"type": "pre", "offset": 0, "length": units(second.text), "language": "python"}
+    assert second.entities[0] == {"type": "pre", "offset": 0, "length": utf16_units(second.text), "language": "python"}
     assert third.text.endswith("After it")
     assert [one["type"] for one in third.entities] == ["pre", "bold"]
     whole = f"Before\n\n{code}\n\nAfter it"
