@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+import structlog  # noqa: F401 - which is configured here, before a test captures lines
 from redis import Redis
 
 from shared.config import credentials, sources
 from shared.config.settings import load_settings, setting_names
+from shared.text.logs import configure_logs
 from tests.servers import redis8
 from tests.support.day.hcli_bot import Bot
 from tests.support.machine import redis_server
@@ -43,6 +45,7 @@ for name in (*setting_names(), "HMEM_CONFIG", credentials.VARIABLE):
 _nothing = tempfile.TemporaryDirectory(prefix="hmem-test-")
 os.environ["XDG_CONFIG_HOME"] = _nothing.name
 forked.wait_for_no_disk()
+configure_logs("INFO", as_json=False)
 sources.DEFAULT_CONFIG = credentials.SECRETS_DIR = Path(_nothing.name, "none")
 
 

@@ -160,8 +160,8 @@ def import_(
         counts = {"added": new, "known": known, "forgotten": forgotten}
         print_json({"chat_id": chat_id, **counts, "refused": lines})
     else:
-        left_out = f" {forgotten} were forgotten before and are not imported." if forgotten else ""
-        typer.echo(f"{new} memories are new, {known} were already known.{left_out}")
+        left_out = f" Forgotten before, and not imported: {forgotten}." if forgotten else ""
+        typer.echo(f"New memories: {new}, already known: {known}.{left_out}")
     if refused:
         named = "; ".join(f"line {number}: {why}" for number, why in refused[:LINES_NAMED])
         more = f"; and {len(refused) - LINES_NAMED} more" if len(refused) > LINES_NAMED else ""

@@ -34,7 +34,7 @@ from shared.errors import ArchiveDamaged, InvalidInput, NightRunning, StorageErr
 from shared.system.archive_folder import archive_files
 from shared.system.export_folder import README, MediaExport, bare_line, export_folder, private_file
 from shared.system.files import read_own, safe_name
-from shared.text.format import time_text
+from shared.text.format import counted, time_text
 from shared.text.templates import templates
 from shared.turns.conversation import conversation
 from shared.turns.media import Media
@@ -201,7 +201,12 @@ class _Export:
                 parts.append(f"{word} {time_text(at, self._zone)}")
         made = time_text(datetime.fromisoformat(index["made"]).timestamp(), self._zone)
         return _TEMPLATES.get_template("export_readme.txt.j2").render(
-            index=index, asked=", ".join(parts), made=made, archive=self._directory, zone=self._zone.key
+            index=index,
+            counted=counted,
+            asked=", ".join(parts),
+            made=made,
+            archive=self._directory,
+            zone=self._zone.key,
         )
 
 

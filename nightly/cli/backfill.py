@@ -196,7 +196,8 @@ def _import(form: str, files: list[Path], given: Mapping[str, Any], other: str, 
         raise InvalidInput(f"{error} {other}") from error
     nights = report.get("nights", [])
     text = report.get("text") or import_files.lines(report, settings.timezone)
-    answer(report, "\n".join([*text, *map(brief_sentence, nights)]), json=json)
+    end = ["Nothing was written."] if dry_run else map(brief_sentence, nights)
+    answer(report, "\n".join([*text, *end]), json=json)
     if nothing := import_files.nothing_read(report, other):
         raise nothing
     raise_alarm(nights)

@@ -265,8 +265,8 @@ def verify(
 
     settings, report = start_night(), Reporter(quiet=json)
     counts = verification.repair(settings, report) if repair else verification.verify(settings, report)
-    amounts = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "repaired")
-    mended = f"Repaired: {len(counts['repaired'])} files." if counts.get("repaired") else "There was nothing to repair."
+    amounts = ", ".join(f"{name} {count}" for name, count in counts.items() if name != "repaired")
+    mended = f"Repaired files: {len(counts['repaired'])}." if counts.get("repaired") else "There was nothing to repair."
     answer(counts, f"The archive is intact: {amounts}." + (f"\n{mended}" if repair else ""), json=json)
 
 

@@ -115,7 +115,7 @@ def print_chats(settings: Settings, runs: Sequence[int]) -> None:
     for row in rows[:SHOWN_CHATS]:
         counts = ("-" if row[name] is None else str(row[name]) for name in names)
         table.add_row(shorten(row["chat"], CHAT_CHARACTERS), *counts)
-    title = f"Night {run}, {len(rows)} chats"
+    title = f"Night {run}, {counted(len(rows), 'chat')}"
     Console(width=None if drawn else PLAIN_WIDTH).print(title, table, sep="\n", markup=False, highlight=False)
     if len(rows) > SHOWN_CHATS:
-        sys.stdout.write(f"{len(rows) - SHOWN_CHATS} smaller chats are not shown; --chats --json lists all.\n")
+        sys.stdout.write(f"Smaller chats are not shown ({len(rows) - SHOWN_CHATS}); --chats --json lists all.\n")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 import re
 import statistics
@@ -25,11 +24,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from unittest import mock
 from zoneinfo import ZoneInfo
 
-import structlog
 import typer
 from redis import Redis
 
 from scripts.benchmarks.world import describe_machine, own_world
+from shared.text.logs import configure_logs
 
 if TYPE_CHECKING:
     from dispatcher.answering.task_handler import TaskHandler
@@ -104,7 +103,7 @@ class _Replay:
 
     async def live(self, questions: list[Row]) -> list[Row]:
         """A context for each question: qid, text, lines, ms."""
-        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+        configure_logs("ERROR", as_json=False)
         with mock.patch.object(time, "time", lambda: self.now):
             async with _dispatcher(lambda: self.now) as (handler, consolidate):
                 for row in self.talk:

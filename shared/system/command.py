@@ -140,9 +140,9 @@ def translate(error: BaseException) -> HmemError | None:
 
 
 def _redis_error(error: BaseException) -> HmemError | None:
-    import redis
-
     from shared.wire.client import is_wrong_value
+
+    import redis  # isort: skip - after what keeps OpenTelemetry out of it
 
     if isinstance(error, redis.AuthenticationError | redis.exceptions.NoPermissionError):
         if re.search("already authenticated|Authentication required", str(error)):  # of a client that gave none

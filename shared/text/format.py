@@ -45,7 +45,7 @@ def cut(text: str, characters: int) -> str:
     """At most so many characters of a text, none of which is divided: a flag, a family or an accented letter may be several code points."""
     if len(text) <= characters or text[characters - 1 : characters + 1].isascii():
         return text[:characters]
-    end = start = max(text.rfind(" ", 0, characters), 0)
+    end = start = max(0, *(text.rfind(blank, 0, characters) for blank in " \n"))
     for border in _borders(text[: characters + 1], start):
         if border > characters:
             break
@@ -67,8 +67,12 @@ def _borders(text: str, start: int) -> Iterator[int]:
     import regex  # type: ignore[import-untyped]  # most texts need it not
 
     while start < len(text):
-        start += regex.match(r"\X", text[start : start + LONGEST_CHARACTER]).end()
-        yield start
+        piece = text[start : start + LONGEST_CHARACTER]
+        ends = [one.end() for one in regex.finditer(r"\X", piece)]
+        if start + len(piece) < len(text) and len(ends) > 1:
+            ends.pop()  # it may go on
+        yield from (start + end for end in ends)
+        start += ends[-1]
 
 
 def shorten(text: str, characters: int) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-_level, _as_json = "INFO", False
+_level, _as_json, _ready = "INFO", False, False
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def hidden(package: str) -> Iterator[None]:
     try:
         yield
     finally:
-        if not loaded:
+        if not loaded and sys.modules.get(package, package) is None:  # and not loaded by another thread
             del sys.modules[package]
 
 
@@ -48,18 +48,21 @@ def configure_logs(level: str, *, as_json: bool) -> None:
 
 
 def _structlog() -> Any:
-    with hidden("rich"):
-        import structlog
-    if not structlog.is_configured():
+    if not _ready:
+        if "structlog" not in sys.modules:
+            with hidden("rich"):
+                pass
         _configure()
-    return structlog
+    return sys.modules["structlog"]
 
 
 def _configure() -> None:
+    global _ready
     import logging
 
     import structlog
 
+    _ready = True
     people = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     structlog.configure(
         processors=[

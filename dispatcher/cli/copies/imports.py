@@ -143,8 +143,7 @@ def _previewed(settings: Settings, arguments: list[str], *, json: bool) -> tuple
 
 def preview_text(settings: Settings, report: dict[str, Any]) -> str:
     """What a dry run reports, with what the chats know already, or nearly, of the facts that would come in."""
-    *text, _nothing_written = report["text"]
-    return "\n".join([*text, *_like_known_ones(settings, report["facts"])])
+    return "\n".join([*report["text"], *_like_known_ones(settings, report["facts"])])
 
 
 def _like_known_ones(settings: Settings, facts: list[dict[str, Any]]) -> Iterator[str]:

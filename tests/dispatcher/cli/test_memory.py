@@ -160,7 +160,7 @@ def test_an_old_list_of_facts_is_taken_over_once(world: World) -> None:
     assert found["The user plays the cello"]["created"] == 1_707_480_000.0
     assert all(one["embedding_model"] for one in found.values())
     file.write_text("\n".join(line for number, line in enumerate(lines, start=1) if number not in (7, 8, 9)))
-    assert memory(world, "import", "9912", str(file)).splitlines()[-1] == "0 memories are new, 6 were already known."
+    assert memory(world, "import", "9912", str(file)).splitlines()[-1] == "New memories: 0, already known: 6."
     assert {one["text"]: one for one in listed(world)} == found, "what is known is left as it is"
     assert "There is no chat 77." in memory(world, "list", "77", code=24), "the chat is the one that is named"
     assert "cannot be read" in memory(world, "import", "9912", str(world.root / "none"), code=24)

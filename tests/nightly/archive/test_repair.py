@@ -41,7 +41,7 @@ def test_a_fresh_host_gets_its_whole_archive_back(light: World, mirror: Path) ->
         light.night()
     done = verified(light, "--repair")
     assert done.returncode == 0, done.stderr
-    assert "Repaired: 2 files." in done.stdout
+    assert "Repaired files: 2." in done.stdout
     assert files(light.root / "fresh" / "archive") == before
     assert repair(light) == []
     (light.memory_dir / "current").unlink()

@@ -155,7 +155,7 @@ def test_an_import_takes_back_no_memory_that_is_forgotten(light: World) -> None:
     second = imported(light, "memories.jsonl", lines)
     assert (second["added"], second["known"], second["forgotten"]) == (0, 3, 2)
     said = hmem(light, "memory", "import", CHAT, str(light.root / "memories.jsonl")).stdout.splitlines()[-1]
-    assert said == "0 memories are new, 3 were already known. 2 were forgotten before and are not imported."
+    assert said == "New memories: 0, already known: 3. Forgotten before, and not imported: 2."
     day = DayMemory(light.settings(), nullcontext)
     assert {memory.text for memory in day.memories.every()} == {*OTHERS, "a flat list has no times"}
     day.close()
