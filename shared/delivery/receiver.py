@@ -194,7 +194,10 @@ class Receiver:
     @_one_at_a_time
     def switch(self, run: int, token: int, client: Redis | None) -> int | None:
         """The commit point (shared/delivery/switch.py). Returns None, or the run that the owner has pinned: then nothing is switched."""
-        from shared.wire.client import RECEIVER, open_redis  # the other verbs need no Redis, and a night asks for eight
+        from shared.wire.client import (
+            RECEIVER,
+            open_redis,
+        )  # late: a night makes eight calls, and only this one needs Redis
 
         with nullcontext(client) if client else open_redis(self._settings.redis_url, RECEIVER) as asked:
             return switch(self._dir, run, token, asked)

@@ -35,8 +35,8 @@ class Logger:
 
 def bound(**details: Any) -> AbstractContextManager[None]:
     """All lines of this block have these details, too."""
-    bound: AbstractContextManager[None] = _structlog().contextvars.bound_contextvars(**details)
-    return bound
+    context: AbstractContextManager[None] = _structlog().contextvars.bound_contextvars(**details)
+    return context
 
 
 def configure_logs(level: str, *, as_json: bool) -> None:
@@ -49,10 +49,8 @@ def configure_logs(level: str, *, as_json: bool) -> None:
 
 def _structlog() -> Any:
     if not _ready:
-        if "structlog" not in sys.modules:
-            with hidden("rich"):
-                pass
-        _configure()
+        with hidden("rich"):
+            _configure()
     return sys.modules["structlog"]
 
 
@@ -62,7 +60,6 @@ def _configure() -> None:
 
     import structlog
 
-    _ready = True
     people = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     structlog.configure(
         processors=[
@@ -75,3 +72,4 @@ def _configure() -> None:
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[_level]),
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
     )
+    _ready = True

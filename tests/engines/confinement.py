@@ -11,10 +11,7 @@ from tests.engines.machine import Machine
 
 NO_CAPABILITY = "0" * 16
 #: Lines of /proc/PID/status, and what each says of a confined process.
-CONFINED = {
-    **dict.fromkeys(("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"), NO_CAPABILITY),
-    "NoNewPrivs": "1",
-}
+CONFINED = {**dict.fromkeys(("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"), NO_CAPABILITY), "NoNewPrivs": "1"}
 #: Limit of a unit → the controller, and its file in cgroups of version 1 and 2.
 LIMITS = {"MemoryMax": ("memory", "memory.limit_in_bytes", "memory.max"), "TasksMax": ("pids", "pids.max", "pids.max")}
 

@@ -14,6 +14,8 @@ HEAVY = {
     "apscheduler", "chromadb", "cryptography.hazmat", "dateparser", "lancedb", "numpy", "onnxruntime",
     "pydantic_settings", "snowballstemmer", "sqlalchemy", "sqlite3", "structlog", "tokenizers",
 }  # fmt: skip
+#: What libraries load where it is installed, and we never use.
+UNUSED = {"opentelemetry", "rich"}
 LOADED = "import sys; sys.argv[:] = sys.argv[1:]\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"
 
 
@@ -37,9 +39,20 @@ def test_help_loads_no_part_of_the_program(light: World, command: str) -> None:
 def test_a_command_loads_no_other_command(light: World) -> None:
     found = loaded(light, "hmem", "status")
     assert "dispatcher.health.status" in found
-    assert not found & HEAVY, found & HEAVY
+    assert not found & (HEAVY | UNUSED), found & (HEAVY | UNUSED)
     added = {"dispatcher.answering.hooks", "dispatcher.cli.hooks", "dispatcher.memory.hooks"}  # what features may add
     found -= {"dispatcher.answering", "dispatcher.memory", *added}
     assert not {name for name in found if name.startswith(("nightly", "dispatcher.answering", "dispatcher.memory"))}
     own = {name.removeprefix("dispatcher.cli.") for name in found if name.startswith("dispatcher.cli.")}
     assert own == {"main", "arguments", "health"}
+
+
+@pytest.mark.parametrize("module", ["shared.delivery.receiver", "shared.delivery.trial"])
+def test_the_day_hosts_end_of_a_night_loads_no_client_and_logs_beside_its_answer(light: World, module: str) -> None:
+    code = f"import sys, {module}, shared.text.logs as logs; print(*sys.modules); logs.Logger().warning('seen'); print('rich' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=light.variables(), capture_output=True, text=True, check=True
+    )
+    before, rich = done.stdout.splitlines()
+    assert not set(before.split()) & (UNUSED | {"redis", "asyncio", "structlog"})
+    assert (rich, "seen" in done.stderr) == ("False", True)

@@ -27,11 +27,7 @@ from tests.support.world import World
 
 
 def test_the_file_leads_to_the_server_and_holds_nothing_of_ours(light: World) -> None:
-    settings = light.settings(
-        telegram_bot_token="12:bot",
-        memory_mcp="add",
-        day_store_url="postgresql://u:pw@h/d",
-    )
+    settings = light.settings(telegram_bot_token="12:bot", memory_mcp="add", day_store_url="postgresql://u:pw@h/d")
     with closing(MemoryServer(settings, "-100123", light.root)) as server:
         assert server.config.stat().st_mode & 0o777 == 0o600
         told = json.loads(server.config.read_text())["mcpServers"]["memory"]

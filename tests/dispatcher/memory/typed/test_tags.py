@@ -117,11 +117,7 @@ def test_more_than_the_most_stay_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [
-        "[GOAL c0de: a]```\n```\n[REMEMBER c0de: x]\n```",
-        "[GOAL c0de: a]> foo `\nbar [REMEMBER c0de: b] `",
-    ],
+    "answer", ["[GOAL c0de: a]```\n```\n[REMEMBER c0de: x]\n```", "[GOAL c0de: a]> foo `\nbar [REMEMBER c0de: b] `"]
 )
 def test_if_removing_would_make_a_tag_of_what_is_shown_nothing_is_removed(answer: str) -> None:
     assert parse(answer) == Parsed(answer)
