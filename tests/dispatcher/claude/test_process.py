@@ -42,7 +42,7 @@ def _children() -> set[str]:
     """Alive or dead, of any thread; those of fixtures among them."""
     found = set()
     for task in Path("/proc/self/task").iterdir():
-        with suppress(FileNotFoundError):  # a thread that ended meanwhile
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread that ended meanwhile
             found.update((task / "children").read_text().split())
     return found
 
