@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from redis import Redis
@@ -15,7 +15,7 @@ from shared.text.format import time_text
 from shared.wire.json import record_of
 from shared.wire.values import shown
 
-_TEXTS = ("id", "chat_id", "user_id", "task_id", "tool", "input_sha256", "input", "decision", "by", "name")
+_FIELDS = {"at", "id", "chat_id", "user_id", "task_id", "tool", "input_sha256", "input", "decision", "by", "name"}
 
 app = application()
 
@@ -45,10 +45,5 @@ def approvals(
 
 def _records(client: Redis) -> list[dict[str, Any]]:
     """Oldest first; what another program wrote is left out."""
-    redis: Any = client
-    found = []
-    for raw in redis.lrange(keys.RECORDS, 0, -1):
-        record = record_of(raw)
-        if isinstance(record.get("at"), float) and all(isinstance(record.get(name), str) for name in _TEXTS):
-            found.append({"at": record["at"], **{name: record[name] for name in _TEXTS}})
-    return found
+    records = map(record_of, cast(list[bytes], client.lrange(keys.RECORDS, 0, -1)))
+    return [record for record in records if record.keys() >= _FIELDS]

@@ -53,48 +53,40 @@ async def approval_server(decide: Decide, directory: Path) -> AsyncIterator[Path
     path, config = directory / f"{name}.sock", directory / f"mcp-{name}.json"
     content = config_of(SERVER, path, "no tool is asked for")
     server = _ApprovalServer(decide, path)
+    listening = await asyncio.start_unix_server(server.connected, sock=listen(path), limit=MOST_BYTES)
     try:
-        await server.start()
         write_atomic(config, content)
         yield config
     finally:
+        listening.close()
         config.unlink(missing_ok=True)
-        await server.close()
+        path.unlink(missing_ok=True)
+        await server.withdraw()
 
 
 class _ApprovalServer:
     def __init__(self, decide: Decide, path: Path) -> None:
         self._decide, self._path = decide, path
-        self._listening: asyncio.Server | None = None
         self._serving: asyncio.Task[None] | None = None
         self._deciding = set[asyncio.Task[None]]()
 
-    async def start(self) -> None:
-        self._listening = await asyncio.start_unix_server(self._connected, sock=listen(self._path), limit=MOST_BYTES)
-
-    async def close(self) -> None:
-        """What is being asked is withdrawn."""
-        self._stop_listening()
+    async def withdraw(self) -> None:
+        """End what is being asked."""
         tasks = [*self._deciding, *([self._serving] if self._serving else [])]
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=END_SECONDS)
 
-    def _stop_listening(self) -> None:
-        if self._listening:
-            self._listening.close()
-        self._path.unlink(missing_ok=True)
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             if self._serving is None:
                 self._serving = asyncio.current_task()
-                self._stop_listening()
+                self._path.unlink(missing_ok=True)
                 await self._serve(reader, writer)
         except (OSError, ValueError) as error:  # the CLI has ended, or sent a line that is too long
             log.warning("the questions about tools end", reason=str(error) or type(error).__name__)
-        except asyncio.CancelledError:  # `close`; the stream's own callback would report it as a fault
+        except asyncio.CancelledError:  # `withdraw`; the stream's own callback would report it as a fault
             pass
         finally:
             writer.close()

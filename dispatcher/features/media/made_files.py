@@ -62,7 +62,7 @@ class MadeFiles:
 
     def __init__(self, state: Path, store: MediaStore) -> None:
         """`state`: HMEM_STATE_DIR."""
-        self._state, self._store, self._most = state, store, MOST_BYTES
+        self._state, self._store = state, store
 
     async def note(self, chat_id: str, task_id: str) -> None:
         """Note what is in the chat's directory before the task's first attempt. If that cannot be written, this answer comes without files."""
@@ -99,7 +99,7 @@ class MadeFiles:
         before = _noted(self._state / FOLDER / safe_name(chat_id), task_id)
         if before is None:
             return
-        left, count = self._most, 0
+        left, count = MOST_BYTES, 0
         for name, status, directory in self._entries(chat_id):
             if before.get(_hash(name)) == list(_seen(status)):
                 continue
@@ -111,7 +111,7 @@ class MadeFiles:
                 left, count = left - len(content), count + 1
                 yield clean_name(name), content
             else:
-                notes.append(tr(content).format(name=_told(name), most=self._most / 1_000_000))
+                notes.append(tr(content).format(name=_told(name), most=MOST_BYTES / 1_000_000))
 
     def _entries(self, chat_id: str) -> Iterator[tuple[str, os.stat_result, int]]:
         """(name, status, descriptor of the directory) of all but hidden files and directories, the oldest first."""

@@ -21,6 +21,7 @@ from shared.release.manifest import current_release, read_manifest
 from shared.wire import keys
 from shared.wire.client import asking_once, open_redis
 from shared.wire.ids import bot_names
+from shared.wire.values import living
 
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
@@ -65,11 +66,11 @@ class Reading:
             yield GaugeMetricFamily(name, GAUGES[name], value=value)
 
     def _of_redis(self, now: float) -> dict[str, float]:
-        client = open_redis(self._settings.redis_url, asking_once(ANSWER_SECONDS))
         try:
-            with closing(client):
-                values = _redis_values(client, now)
-                return {"hmem_redis_up": 1.0} | values
+            with closing(open_redis(self._settings.redis_url, asking_once(ANSWER_SECONDS))) as client:
+                return {"hmem_redis_up": 1.0} | _redis_values(client, now)
+        except ResponseError:  # it answers, and refuses
+            return {"hmem_redis_up": 1.0}
         except RedisError:
             return {"hmem_redis_up": 0.0}
 
@@ -86,54 +87,34 @@ class Reading:
 
 
 def _redis_values(client: Any, now: float) -> dict[str, float]:
-    """All values from Redis that this user may read."""
-    some_chats, nightly = ("SRANDMEMBER", keys.CHATS, CHATS_COUNTED), [("GET", key) for key in NIGHT_KEYS]
-    commands = [("LLEN", keys.TASKS), ("LLEN", keys.DEAD), ("SMEMBERS", keys.WORKERS), some_chats, *nightly]
-    queued, dead, workers, chats, *nights = _asked(client, commands)
+    """All values from Redis."""
+    with client.pipeline(transaction=False) as pipe:
+        pipe.llen(keys.TASKS).llen(keys.DEAD).smembers(keys.WORKERS).srandmember(keys.CHATS, CHATS_COUNTED)
+        for key in NIGHT_KEYS:
+            pipe.get(key)
+        queued, dead, workers, chats, *nights_left = pipe.execute()
+    nights = read_nights(nights_left)
     found = {
         "hmem_queue_tasks": queued,
-        "hmem_queue_oldest_seconds": oldest_seconds(client, now) if queued else queued,
+        "hmem_queue_oldest_seconds": oldest_seconds(client, now) if queued else 0,
+        "hmem_tasks_in_flight": _sum(client, "HLEN", map(keys.inflight, _names(workers))),
         "hmem_dead_letters": dead,
-        "hmem_outbox_messages": _lengths(client, map(keys.outbox, bot_names())),
-        **_of_workers(client, [raw.decode("utf-8", "replace") for raw in workers or ()]),
-        "hmem_unconsolidated_turns": None
-        if chats is None
-        else _lengths(client, (keys.unconsolidated(raw.decode("utf-8", "replace")) for raw in chats)),
-        **_of_nights(nights),
+        "hmem_outbox_messages": _sum(client, "LLEN", map(keys.outbox, bot_names())),
+        "hmem_dispatchers": len(living(client)),
+        "hmem_unconsolidated_turns": _sum(client, "LLEN", map(keys.unconsolidated, _names(chats))),
+        "hmem_night_last_success_timestamp_seconds": nights.good[1] if nights.good else None,
+        "hmem_night_failed": nights.failure is not None,
     }
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
-def _asked(client: Any, commands: Iterable[tuple[object, ...]]) -> list[Any]:
-    """The answers, None for refused commands. RedisError if Redis is not reachable."""
+def _names(found: Iterable[bytes]) -> Iterator[str]:
+    return (raw.decode("utf-8", "replace") for raw in found)
+
+
+def _sum(client: Any, command: str, names: Iterable[str]) -> int:
+    """What the command counts under all these keys."""
     with client.pipeline(transaction=False) as pipe:
-        for command in commands:
-            pipe.execute_command(*command)
-        answers = pipe.execute(raise_on_error=False)
-    for answer in answers:
-        if isinstance(answer, RedisError) and not isinstance(answer, ResponseError):
-            raise answer
-    return [None if isinstance(answer, RedisError) else answer for answer in answers]
-
-
-def _of_workers(client: Any, workers: list[str]) -> dict[str, float | None]:
-    held = _asked(client, (("HLEN", keys.inflight(worker)) for worker in workers))
-    leases = _asked(client, (("EXISTS", keys.lease(worker)) for worker in workers))
-    return {"hmem_tasks_in_flight": _sum(held), "hmem_dispatchers": _sum(leases)}
-
-
-def _lengths(client: Any, lists: Iterable[str]) -> float | None:
-    return _sum(_asked(client, (("LLEN", key) for key in lists)))
-
-
-def _of_nights(values: list[Any]) -> dict[str, float | None]:
-    nights = read_nights(values)
-    return {
-        "hmem_night_last_success_timestamp_seconds": nights.good[1] if nights.good else None,
-        "hmem_night_failed": float(nights.failure is not None),
-    }
-
-
-def _sum(counts: list[int | None]) -> float | None:
-    known = [count for count in counts if count is not None]
-    return float(sum(known)) if len(known) == len(counts) else None
+        for name in names:
+            pipe.execute_command(command, name)
+        return sum(pipe.execute())

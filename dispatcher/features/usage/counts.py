@@ -16,7 +16,7 @@ import redis
 from redis.asyncio import Redis
 
 from dispatcher.features.usage import keys
-from dispatcher.features.usage.limits import ALL, DailyLimits, Limit
+from dispatcher.features.usage.limits import Limit
 from shared.errors import RedisUnavailable
 from shared.wire.values import amount_of, shown
 
@@ -58,35 +58,22 @@ def total(usages: Iterable[UsageCounts]) -> UsageCounts:
     return UsageCounts(**{one.name: sum(getattr(row, one.name) for row in rows) for one in fields(UsageCounts)})
 
 
-class ChatUsage:
-    """One per dispatcher."""
-
-    def __init__(self, redis: Redis, zone: ZoneInfo, limits: DailyLimits) -> None:
-        self._redis, self._zone, self.limits = redis, zone, limits
-
-    async def days(self, chat_id: str, now: float, count: int) -> tuple[list[UsageCounts], list[UsageCounts]]:
-        """The last days of the chat, and of all chats; today first. RedisUnavailable if they cannot be read, so that no limit is passed by that."""
-        today = datetime.fromtimestamp(now, self._zone).date()
-        async with self._redis.pipeline(transaction=False) as pipe:
-            for back in range(count):
-                for key in keys.of_day((today - timedelta(days=back)).isoformat(), chat_id):
-                    pipe.hgetall(key)
-            raws = await pipe.execute(raise_on_error=False)
-        if wrong := next((raw for raw in raws if isinstance(raw, Exception)), None):
-            raise RedisUnavailable(
-                f"What a chat has used cannot be read: {wrong}. Load deploy/redis-users.acl again (docs/redis-keys.md)."
-            )
-        rows = [UsageCounts.parse(raw) for raw in raws]
-        return rows[0::2], rows[1::2]
-
-    async def reached(self, chat_id: str, now: float) -> tuple[Limit, float] | None:
-        """A limit that the chat has reached today, and what was used of it."""
-        limits = self.limits.of(chat_id)
-        if not limits:
-            return None
-        here, everywhere = (rows[0] for rows in await self.days(chat_id, now, 1))
-        used = [(one, (everywhere if one.chat == ALL else here).of(one)) for one in limits]
-        return next(((one, amount) for one, amount in used if amount >= one.amount), None)
+async def last_days(
+    redis: Redis, zone: ZoneInfo, chat_id: str, now: float, count: int
+) -> tuple[list[UsageCounts], list[UsageCounts]]:
+    """The last days of the chat, and of all chats; today first. RedisUnavailable if they cannot be read, so that no limit is passed by that."""
+    today = datetime.fromtimestamp(now, zone).date()
+    async with redis.pipeline(transaction=False) as pipe:
+        for back in range(count):
+            for key in keys.of_day((today - timedelta(days=back)).isoformat(), chat_id):
+                pipe.hgetall(key)
+        raws = await pipe.execute(raise_on_error=False)
+    if wrong := next((raw for raw in raws if isinstance(raw, Exception)), None):
+        raise RedisUnavailable(
+            f"What a chat has used cannot be read: {wrong}. Load deploy/redis-users.acl again (docs/redis-keys.md)."
+        )
+    rows = [UsageCounts.parse(raw) for raw in raws]
+    return rows[0::2], rows[1::2]
 
 
 def add_usage(client: redis.Redis, zone: ZoneInfo, chat_id: str, usage: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from dispatcher.answering.commands.command import CommandReply, Handler
 from dispatcher.answering.hooks import Core
 from dispatcher.answering.retry import keep_trying
 from dispatcher.features.usage import keys
-from dispatcher.features.usage.counts import ChatUsage, UsageCounts, total
+from dispatcher.features.usage.counts import UsageCounts, last_days, total
 from dispatcher.features.usage.limits import ALL, DailyLimits, Limit, amount_text, dollars
 from dispatcher.features.usage.settings import UsageSettings
 from dispatcher.queue.tasks import Counters, Finished
@@ -43,9 +43,8 @@ class UsagePart:
     """One per dispatcher."""
 
     def __init__(self, core: Core) -> None:
-        limits = DailyLimits.parse(core.settings.of(UsageSettings).daily_limit)
-        self._usage, self._rights = ChatUsage(core.redis, core.settings.timezone, limits), core.rights
-        self._zone = core.settings.timezone
+        self._limits = DailyLimits.parse(core.settings.of(UsageSettings).daily_limit)
+        self._redis, self._rights, self._zone = core.redis, core.rights, core.settings.timezone
 
     @hook
     def chat_commands(self) -> Mapping[str, Handler]:
@@ -53,12 +52,12 @@ class UsagePart:
 
     async def reply_to(self, task: Task, text: str, now: float) -> CommandReply:  # noqa: ARG002
         """What the answers of a chat took today and in the last days, and what the limit of the day leaves."""
-        here, everywhere = await self._usage.days(task.chat_id, now, MONTH)
+        here, everywhere = await last_days(self._redis, self._zone, task.chat_id, now, MONTH)
         sees_all = self._rights.counts_all(task.chat_id, task.in_group, task.user_id)
         parts = [_table(tr("This chat:"), here)]
         if sees_all:
             parts.append(_table(tr("All chats:"), everywhere))
-        limits = [one for one in self._usage.limits.of(task.chat_id) if one.chat != ALL or sees_all]
+        limits = [one for one in self._limits.of(task.chat_id) if one.chat != ALL or sees_all]
         for limit in limits:
             used = (everywhere if limit.chat == ALL else here)[0].of(limit)
             parts.append(limit_text(limit, used))
@@ -68,11 +67,16 @@ class UsagePart:
     @hook
     async def decline(self, task: Task, now: float) -> str | None:
         """What a chat beyond its limit is told."""
-        reached = await keep_trying(lambda: self._usage.reached(task.chat_id, now))
-        if reached is None:
+        limits = self._limits.of(task.chat_id)
+        if not limits:
             return None
-        log.warning("a message is not answered: DAILY_LIMIT is reached", limit=reached[0].text)
-        return reached_text(*reached, self._zone.key)
+        here, everywhere = await keep_trying(lambda: last_days(self._redis, self._zone, task.chat_id, now, 1))
+        for limit in limits:
+            used = (everywhere if limit.chat == ALL else here)[0].of(limit)
+            if used >= limit.amount:
+                log.warning("a message is not answered: DAILY_LIMIT is reached", limit=limit.text)
+                return reached_text(limit, used, self._zone.key)
+        return None
 
     @hook
     def counters(self, finished: Finished) -> Sequence[Counters]:

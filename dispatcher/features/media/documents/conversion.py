@@ -103,7 +103,7 @@ class DocumentReader:
             said = await self._ask(content)
         if "refused" in said:
             raise self._refused(str(said["refused"]), said.get("reason"))
-        return Document(said["form"], said["text"], said["characters"], said["pages"])
+        return Document(**said)
 
     async def _ask(self, content: bytes) -> dict[str, Any]:
         if self._walls is None:
@@ -125,9 +125,7 @@ class DocumentReader:
             return record_of(ended.output) or {"refused": "memory"}
         except TimeoutError:
             return {"refused": "time"}
-        except OutputTooLarge:
-            return {"refused": "memory"}
-        except OSError as error:  # it could not be started
+        except (OutputTooLarge, OSError) as error:  # OSError: it could not be started
             return {"refused": "memory", "reason": type(error).__name__}
 
     def _refused(self, reason: str, why: object = None) -> NotRead:

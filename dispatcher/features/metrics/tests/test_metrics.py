@@ -154,13 +154,12 @@ def test_without_redis_its_own_figures_still_come(opened: Opened) -> None:
 def test_what_redis_does_not_let_it_ask_is_left_out(light: World, opened: Opened) -> None:
     fill(light.redis)
     name = f"limited-{uuid4().hex[:8]}"
-    light.redis.acl_setuser(name, enabled=True, passwords=["+x"], keys=["*"], commands=["+ping", "+llen", "+get"])
+    light.redis.acl_setuser(name, enabled=True, passwords=["+x"], keys=["*"], commands=["+llen"])
     try:
         _, url = opened(redis_url=light.url.replace("redis://", f"redis://{name}:x@"))
         _, found = scraped(url)
-        assert (found["hmem_redis_up",], found["hmem_queue_tasks",], found["hmem_night_failed",]) == (1, 2, 1)
-        assert ("hmem_queue_oldest_seconds",) not in found
-        assert ("hmem_unconsolidated_turns",) not in found
+        assert found["hmem_redis_up",] == 1, "it answers"
+        assert ("hmem_queue_tasks",) not in found
     finally:
         light.redis.acl_deluser(name)
 
@@ -186,7 +185,7 @@ def test_a_port_that_is_taken_costs_the_figures_alone(light: World) -> None:
 
 @pytest.mark.parametrize(
     "written",
-    ["", "127.0.0.1", "::1:9464", "host:0", "host:65536", "host:x", "http://host:80", "[::1]", "a b:80", "-1"],
+    ["", "127.0.0.1", "::1:9464", "host:0", "host:65536", "host:x", "http://host:80", "a b:80"],
 )
 def test_addresses_that_are_refused(written: str) -> None:
     with pytest.raises(ValueError, match="write it like"):
