@@ -10,7 +10,7 @@ import hashlib
 import os
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 from nightly.archive.segments import RawRecord, turn_of
 from shared.errors import InvalidInput
 from shared.turns.message_origin import Forward, Origin
-from shared.turns.records import ANSWERS, FACT, Turn, dumps
+from shared.turns.records import ANSWERS, FACT, RecordRefused, Turn, dumps
 from shared.wire import keys
 
 BOM = b"\xef\xbb\xbf"
@@ -90,9 +90,10 @@ def _unused(task_id: str, role: str, undone: Collection[str]) -> str:
 
 
 def turn_candidate(source: str, unit: int, turn: Turn) -> Candidate:
-    """A turn of another format, as the wire would have written it; `source` is stored in it."""
-    marked = replace(turn, extra={**turn.extra, "source": source})
-    return Candidate(source, unit, RawRecord(keys.turn(turn.task_id, turn.role).encode(), "string", marked.to_json()))
+    """A turn of another format, as the wire would have written it; its source, if it names none, is stored in it."""
+    marked = replace(turn, extra={**turn.extra, "source": turn.extra.get("source", source)})
+    record = RawRecord(keys.turn(turn.task_id, turn.role).encode(), "string", marked.to_json())
+    return Candidate(marked.extra["source"], unit, record)
 
 
 def noted_by(program: str) -> dict[str, Any]:
@@ -119,17 +120,45 @@ class MadeUpIds:
         return first if number == 1 else made_up_id(self._prefix, *parts, number)
 
 
-@dataclass(frozen=True)
+#: What stands in one place of a file: a turn, of JSON lines its record; or why it is left out; or nothing.
+Found = Turn | RawRecord | str | None
+
+
+@dataclass
 class ReadCandidate:
-    """The result for one place in a file: a candidate, or why it is unreadable or left out, or a note on the whole file. `done`: bytes of the file
-    read so far."""
+    """The result for one place in a file: what was said there, or why it is unreadable or left out, or a note on the whole file. `done`: bytes of the
+    file read so far. `candidate`: of what was said, if that is wanted; the reader leaves it out (formats.py)."""
 
     done: int
+    said: Turn | RawRecord | None = None
     candidate: Candidate | None = None
     unreadable: str | None = None
     left_out: str | None = None
     place: str = ""
     note: str | None = None
+
+    @classmethod
+    def of(cls, done: int, place: str, look: Callable[[], Found]) -> ReadCandidate:
+        """What `look` finds in this place; unreadable with its RecordRefused."""
+        try:
+            found = look()
+        except RecordRefused as error:
+            return cls(done, unreadable=str(error), place=place)
+        return cls(done, left_out=found) if isinstance(found, str) else cls(done, found, place=place)
+
+    def judge(self, source: str, unit: int, wanted: Wanted) -> None:
+        """Make what was said a candidate, if that is wanted; unreadable if its time is still to come."""
+        if self.said is None:
+            return
+        if isinstance(self.said, RawRecord):
+            candidate = Candidate(source, unit, self.said)
+        elif self.said.timestamp > time.time() + _AHEAD_SECONDS:
+            self.unreadable = "its time is still to come"
+            return
+        else:
+            candidate = turn_candidate(source, unit, self.said)
+        self.left_out = wanted.refuses(candidate)
+        self.candidate = None if self.left_out else candidate
 
 
 @dataclass(frozen=True)
@@ -150,18 +179,6 @@ class Wanted:
         ):
             return "outside --since and --until"
         return None
-
-
-def read_turn(wanted: Wanted, done: int, place: str, source: str, unit: int, turn: Turn) -> ReadCandidate:
-    """A turn of another format, as the result for its place; unreadable if its time is still to come."""
-    if turn.timestamp > time.time() + _AHEAD_SECONDS:
-        return ReadCandidate(done, unreadable="its time is still to come", place=place)
-    return taken_or_left(wanted, done, turn_candidate(source, unit, turn))
-
-
-def taken_or_left(wanted: Wanted, done: int, candidate: Candidate) -> ReadCandidate:
-    why = wanted.refuses(candidate)
-    return ReadCandidate(done, left_out=why) if why else ReadCandidate(done, candidate)
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, bytes, int]]:

@@ -22,8 +22,8 @@ from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.hooks import Hooks, specification
 
-#: Reads one file, given with its number in the import.
-Reader = Callable[[Path, int], Iterator[ReadCandidate]]
+#: Reads one file.
+Reader = Callable[[Path], Iterator[ReadCandidate]]
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,6 @@ class Source:
     @property
     def zone(self) -> ZoneInfo:
         return self.settings.timezone
-
-    def option(self, name: str) -> str | None:
-        return self.options.get(name)
 
 
 @dataclass(frozen=True)
@@ -60,13 +57,14 @@ class ImportFormat:
     options: tuple[str, ...] = ()
     of_a_chat: bool = False
 
-    def reading(self, source: Source) -> Reader:
-        """Its reader, with a note on a file that holds nothing."""
+    def reading(self, source: Source) -> Callable[[Path, int], Iterator[ReadCandidate]]:
+        """Reads one file, given with its number in the import, as candidates; with a note on a file that holds nothing."""
         read = self.reader(source)
 
         def whole(path: Path, unit: int) -> Iterator[ReadCandidate]:
             some, done = False, 0
-            for one in read(path, unit):
+            for one in read(path):
+                one.judge(self.name, unit, source.wanted)
                 some, done = some or bool(one.candidate or one.left_out or one.unreadable), one.done
                 yield one
             if not some:
@@ -75,9 +73,9 @@ class ImportFormat:
         return whole
 
 
-def file_by_file(read: Callable[[Path, int, Source], Iterator[ReadCandidate]]) -> Callable[[Source], Reader]:
+def file_by_file(read: Callable[[Path, Source], Iterator[ReadCandidate]]) -> Callable[[Source], Reader]:
     """For a reader that needs to know nothing of the other files."""
-    return lambda source: lambda path, unit: read(path, unit, source)
+    return lambda source: lambda path: read(path, source)
 
 
 @specification(fails="closed")

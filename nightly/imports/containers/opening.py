@@ -179,29 +179,28 @@ class Export:
         """As it is shown."""
         return f"{self.path}:{printable(name)}"
 
-    def done(self, members: list[Member], before: int, within: int) -> int:
-        """How much of the export's size has been read, with `within` bytes of the member after the first `before` of these."""
-        total = sum(one.size for one in members) or 1
-        read = sum(one.size for one in members[:before]) + within
-        return min(self.size, self.size * read // total)
-
-    def each(
-        self, members: list[Member], read: Callable[[Member, Callable[[int], int]], Iterator[ReadCandidate]]
-    ) -> Iterator[ReadCandidate]:
+    def each(self, members: list[Member], read: Callable[[Member], Iterator[ReadCandidate]]) -> Iterator[ReadCandidate]:
         """What was not opened, then what `read` makes of each of these; one that cannot be read on costs only what follows in it.
 
-        `read` is also given what tells how much of the export has been read, by the bytes of this file.
+        `read` yields what is done and the places within the file.
         """
         for name, why in self.refused:
             yield ReadCandidate(0, unreadable=why, place=self.place_of(name))
-        for index, member in enumerate(members):
-            done = self.done(members, index, 0)
+        total, before = sum(one.size for one in members) or 1, 0
+        for member in members:
+            done = 0
             try:
-                for one in read(member, partial(self.done, members, index)):
+                for one in read(member):
                     done = one.done
-                    yield one
+                    yield self._placed(one, member, before, total)
             except RecordRefused as error:
-                yield ReadCandidate(done, unreadable=str(error), place=self.place(member))
+                yield self._placed(ReadCandidate(done, unreadable=str(error)), member, before, total)
+            before += member.size
+
+    def _placed(self, one: ReadCandidate, member: Member, before: int, total: int) -> ReadCandidate:
+        one.place = self.place(member) + one.place
+        one.done = min(self.size, self.size * (before + one.done) // total)
+        return one
 
 
 def printable(text: str) -> str:

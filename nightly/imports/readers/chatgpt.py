@@ -31,8 +31,6 @@ from nightly.imports.readers.conversations import (
 from shared.hooks import hook
 from shared.turns.records import RecordRefused, timestamp_of
 
-SOURCE = "chatgpt"
-
 _ROLES = {"user": "user", "assistant": "asst"}
 #: What the model writes for itself, or what ChatGPT adds to a prompt.
 _INTERNAL = ("thoughts", "reasoning_recap", "user_editable_context", "model_editable_context", "system_error")
@@ -115,7 +113,6 @@ def _time(value: Any) -> float | None:
 
 
 CHATGPT = Assistant(
-    SOURCE,
     "gpt",
     "ChatGPT's export",
     ("mapping", "start_map"),

@@ -24,6 +24,7 @@ from nightly.imports.candidates import ReadCandidate
 from nightly.imports.containers.opening import Export, opened_export
 from nightly.imports.formats import ImportFormat, Source, file_by_file
 from nightly.imports.readers.conversations import (
+    PATTERNS,
     Assistant,
     Conversation,
     Node,
@@ -35,10 +36,7 @@ from nightly.imports.readers.memories.facts import ImportedFacts
 from nightly.imports.readers.memories.told import claude_facts, claude_memories
 from nightly.imports.recognition import outlines
 from shared.hooks import hook
-from shared.turns.records import RecordRefused
 from shared.wire.ids import moment_of
-
-SOURCE = "claude"
 
 _ROLES = {"human": "user", "user": "user", "assistant": "asst"}
 #: What stands in `text`, and in some blocks, for thoughts and calls of tools.
@@ -98,7 +96,6 @@ def _list(value: Any) -> list[dict[str, Any]]:
 
 
 CLAUDE = Assistant(
-    SOURCE,
     "claude",
     "Claude's export",
     ("chat_messages", "start_array"),
@@ -109,19 +106,14 @@ CLAUDE = Assistant(
 )
 
 
-def _read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
+def _read(path: Path, source: Source) -> Iterator[ReadCandidate]:
     """What Claude remembers of the person (memories/told.py), and the conversations."""
     with opened_export(path, source.zone) as export:
-        facts = ImportedFacts(SOURCE, "Claude's memory", unit, source.wanted)
-        memories = [] if source.option("only") else claude_memories(export)
-        for member in memories:
-            try:
-                yield from claude_facts(export, member, facts, 0)
-            except RecordRefused as error:
-                yield ReadCandidate(0, unreadable=str(error), place=export.place(member))
-        if memories and (export.alone or not export.fitting("conversations*.json")):
-            return
-    yield from CLAUDE.read(path, unit, source)
+        facts, conversations = ImportedFacts("claude", "Claude's memory", source.wanted), CLAUDE.conversations(source)
+        memories = [] if source.options.get("only") else claude_memories(export)
+        no_more = memories and (export.alone or not export.fitting(*PATTERNS))
+        members = memories if no_more else [*memories, *export.named(*PATTERNS)]
+        yield from export.each(members, lambda one: claude_facts(one, facts) if one in memories else conversations(one))
 
 
 def _recognise(export: Export) -> str | None:

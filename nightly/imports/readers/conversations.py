@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from cachetools import LRUCache
 
-from nightly.imports.candidates import MadeUpIds, ReadCandidate, Wanted, made_up_id, noted_by, read_turn
+from nightly.imports.candidates import MadeUpIds, ReadCandidate, Wanted, made_up_id, noted_by
 from nightly.imports.containers.members import Member, MemberStream
 from nightly.imports.containers.opening import Export, opened_export, printable
 from nightly.imports.formats import Source
@@ -29,7 +29,7 @@ from shared.turns.message_origin import Origin, is_group
 from shared.turns.records import ANSWERS, BEGINS, CONVERSATION, RecordRefused, Turn
 
 #: Where the conversations are.
-_PATTERNS = ("conversations.json", "conversations-*.json")
+PATTERNS = ("conversations.json", "conversations-*.json")
 #: The longest title that is kept.
 TITLE_CHARACTERS = 200
 #: Senders of a file that are known by name: of one with more, nobody is refused.
@@ -97,11 +97,10 @@ class Conversation:
 
 @dataclass(frozen=True)
 class Assistant:
-    """How one assistant writes its export, `what`. `source`: the format's name. `prefix`: of the ids. `messages`: the field that has a conversation's
+    """How one assistant writes its export, `what`. `prefix`: of the ids. `messages`: the field that has a conversation's
     messages, and the event that begins it. `fields`: what the others are, by name. `node`: reads a message, from its name or number. `time`: reads a
     time. `sign`: the field by which conversations are recognised, as a pattern of paths."""
 
-    source: str
     prefix: str
     what: str
     messages: tuple[str, str]
@@ -112,28 +111,27 @@ class Assistant:
 
     def recognise(self, export: Export) -> str | None:
         sign = re.compile(rf"(?:\[\]\.)?{self.sign}")
-        for where, paths in outlines(export, *_PATTERNS):
+        for where, paths in outlines(export, *PATTERNS):
             if any(map(sign.fullmatch, paths)):
                 return f"{where} whose conversations have `{self.sign.partition('.')[0]}`"
         return None
 
-    def read(self, path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
+    def read(self, path: Path, source: Source) -> Iterator[ReadCandidate]:
         """Option `only`: the title of the conversations that are wanted; without it all are."""
         with opened_export(path, source.zone) as export:
+            yield from export.each(export.named(*PATTERNS), self.conversations(source))
 
-            def conversations(member: Member, done: Callable[[int], int]) -> Iterator[ReadCandidate]:
-                return _Reading(self, export.place(member), done, unit, source).conversations(member)
-
-            yield from export.each(export.named(*_PATTERNS), conversations)
+    def conversations(self, source: Source) -> Callable[[Member], Iterator[ReadCandidate]]:
+        """Reads one file of conversations."""
+        return _Reading(self, source).conversations
 
 
 class _Reading:
-    """One file of conversations."""
+    """Files of conversations."""
 
-    def __init__(self, assistant: Assistant, place: str, done: Callable[[int], int], unit: int, source: Source) -> None:
-        self._assistant, self._place, self._done, self._unit = assistant, place, done, unit
-        self._wanted, self._only = source.wanted, source.option("only")
-        self._person = source.option("as") if is_group(source.wanted.chat or "") else None
+    def __init__(self, assistant: Assistant, source: Source) -> None:
+        self._assistant, self._chat, self._only = assistant, source.wanted.chat or "", source.options.get("only")
+        self._person = source.options.get("as") if is_group(self._chat) else None
 
     def conversations(self, member: Member) -> Iterator[ReadCandidate]:
         with closing(member.open()) as content:
@@ -162,7 +160,7 @@ class _Reading:
                 else:
                     self._field(conversation, name, stream.value(begun, value))
                 content.progress()
-        yield from self._outcome(conversation, self._done(content.done))
+        yield from self._outcome(conversation, content.done)
 
     def _messages(self, conversation: Conversation, stream: JsonStream, content: MemberStream) -> None:
         conversation.messages = True
@@ -190,7 +188,7 @@ class _Reading:
             conversation.leaf = identity_of(value)
 
     def _outcome(self, conversation: Conversation, done: int) -> Iterator[ReadCandidate]:
-        place = f"{self._place}: conversation {conversation.number}"
+        place = f": conversation {conversation.number}"
         for why in conversation.refused:
             yield ReadCandidate(done, unreadable=why, place=place)
         if not conversation.messages:
@@ -220,13 +218,13 @@ class _Reading:
                 yield ReadCandidate(done, unreadable="it has no valid time", place=where)
                 continue
             whole = conversation.identity or conversation.began
-            own = made_up_id(self._assistant.prefix, self._wanted.chat, whole, node.node)
+            own = made_up_id(self._assistant.prefix, self._chat, whole, node.node)
             question = None
             if not said.noted_by:
                 question, asked = (None, own) if said.role == "user" else (asked, None)
             about = {CONVERSATION: conversation.title} | ({BEGINS: True} if first else {}) if conversation.title else {}
             turn, first = self._turn(own, question, said, at, about), False
-            yield read_turn(self._wanted, done, where, self._assistant.source, self._unit, turn)
+            yield ReadCandidate(done, turn, place=where)
 
     def _turn(self, task_id: str, question: str | None, said: ShownMessage, at: float, extra: dict[str, Any]) -> Turn:
         """Its id is its own node's alone, so an answer that was made anew is another turn, in whichever export it comes."""
@@ -237,7 +235,7 @@ class _Reading:
         if said.noted_by:
             extra |= noted_by(said.noted_by)
         name = self._person if said.role == "user" and not said.noted_by else None
-        return Turn(task_id, said.role, self._wanted.chat or "", said.text, at, name, extra=extra)
+        return Turn(task_id, said.role, self._chat, said.text, at, name, extra=extra)
 
 
 def _said(nodes: Iterable[Node]) -> int:
@@ -262,16 +260,13 @@ class Messenger:
     """
 
     source: str
-    unit: int
     wanted: Wanted
     bot: str | None
     person: str | None
     _hours: LRUCache[int, MadeUpIds] = field(default_factory=lambda: LRUCache(8))
     _senders: dict[str, str] = field(default_factory=dict)  # as they are compared → as they are written
 
-    def read(
-        self, done: int, place: str, sender: str, text: str, at: float, clock: object, **origin: dict[str, Any] | None
-    ) -> ReadCandidate:
+    def turn(self, sender: str, text: str, at: float, clock: object, **origin: dict[str, Any] | None) -> Turn:
         """`clock`: its time as far as every export has it; `origin`: as Origin takes it."""
         ids = self._hours.setdefault(int(at // 3600), MadeUpIds(self.source))
         by_bot = self.bot is not None and plain(sender) == plain(self.bot)
@@ -279,19 +274,15 @@ class Messenger:
         if len(self._senders) < _MOST_SENDERS:
             self._senders.setdefault(plain(sender), sender)
         by_person = self.person is not None and plain(sender) == plain(self.person) and not is_group(chat)
-        try:
-            turn = Turn(
-                ids.next(self.wanted.chat, clock, " ".join(text.split())),
-                "asst" if by_bot else "user",
-                chat,
-                text.strip(),
-                at,
-                None if by_bot or by_person or not sender.strip() else sender,
-                extra={} if by_bot else Origin.parse(origin).to_json(),
-            )
-            return read_turn(self.wanted, done, place, self.source, self.unit, turn)
-        except RecordRefused as error:
-            return ReadCandidate(done, unreadable=str(error), place=place)
+        return Turn(
+            ids.next(self.wanted.chat, clock, " ".join(text.split())),
+            "asst" if by_bot else "user",
+            chat,
+            text.strip(),
+            at,
+            None if by_bot or by_person or not sender.strip() else sender,
+            extra={} if by_bot else Origin.parse(origin).to_json(),
+        )
 
     def people(self, path: Path, done: int) -> Iterator[ReadCandidate]:
         """Once all was read: who is in it, unless --as names the person of a private chat; InvalidInput if it names nobody in it."""

@@ -7,13 +7,14 @@ match. The difference: only a bare turn has `content` or `role`. Whatever else a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nightly.archive.segments import RawRecord
-from nightly.imports.candidates import VERBATIM, Candidate, ReadCandidate, lines_of, taken_or_left
+from nightly.imports.candidates import VERBATIM, Found, ReadCandidate, lines_of
 from nightly.imports.containers.opening import Export
-from nightly.imports.formats import ImportFormat, Source, file_by_file
+from nightly.imports.formats import ImportFormat
 from nightly.imports.recognition import first_records
 from shared.hooks import hook
 from shared.turns.records import ROLES, RecordRefused, Turn, loads_object, task_id_of
@@ -27,35 +28,32 @@ _KINDS = (*_FRAME, *_OTHERS, "turn")
 _OF_KINDS = ({"format", "run"}, {"key", "sha256"}, {"key", "digest"}, {"tombstone"})
 
 
-def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
+def read(path: Path) -> Iterator[ReadCandidate]:
     for number, line, done in lines_of(path):
-        place = f"{path}:{number}"
-        try:
-            record = loads_object(line)
-            if "content" in record or "role" in record:
-                yield taken_or_left(source.wanted, done, _bare(line, record, unit))
-            elif record.get("kind") in _FRAME:
-                yield ReadCandidate(done)
-            elif record.get("kind") in _OTHERS:
-                yield ReadCandidate(
-                    done, left_out=f"{record['kind']}, no turn: a copy of the archive brings it (hmem restore)"
-                )
-            else:
-                yield taken_or_left(source.wanted, done, _archived(record, unit))
-        except RecordRefused as error:
-            yield ReadCandidate(done, unreadable=str(error), place=place)
+        yield ReadCandidate.of(done, f"{path}:{number}", partial(_found, line))
 
 
-def _bare(line: bytes, record: dict[str, Any], unit: int) -> Candidate:
+def _found(line: bytes) -> Found:
+    record = loads_object(line)
+    if "content" in record or "role" in record:
+        return _bare(line, record)
+    if record.get("kind") in _FRAME:
+        return None
+    if record.get("kind") in _OTHERS:
+        return f"{record['kind']}, no turn: a copy of the archive brings it (hmem restore)"
+    return _archived(record)
+
+
+def _bare(line: bytes, record: dict[str, Any]) -> RawRecord:
     role = record.get("role")
     if role not in ROLES:
         raise RecordRefused("role must be user or asst")
     key = keys.turn(task_id_of(record.get("task_id")), role).encode()
     Turn.parse(key, line)
-    return Candidate(VERBATIM, unit, RawRecord(key, "string", line))
+    return RawRecord(key, "string", line)
 
 
-def _archived(record: dict[str, Any], unit: int) -> Candidate:
+def _archived(record: dict[str, Any]) -> RawRecord:
     if record.get("kind") != "turn":
         raise RecordRefused("neither a turn nor a line of an archive")
     try:
@@ -66,7 +64,7 @@ def _archived(record: dict[str, Any], unit: int) -> Candidate:
         if isinstance(error, RecordRefused):
             raise
         raise RecordRefused("a line of an archive lacks a field, or has one of another type") from error
-    return Candidate(VERBATIM, unit, raw)
+    return raw
 
 
 def _recognise(export: Export) -> str | None:
@@ -81,4 +79,4 @@ def _recognise(export: Export) -> str | None:
 @hook
 def import_formats() -> Sequence[ImportFormat]:
     what = "a file of turns in JSON lines (hmem-night export-archive)"
-    return [ImportFormat("jsonl", what, file_by_file(read), _recognise, "*.jsonl", of_a_chat=True)]
+    return [ImportFormat(VERBATIM, what, lambda _: read, _recognise, "*.jsonl", of_a_chat=True)]

@@ -29,11 +29,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import ReadCandidate
+from nightly.imports.candidates import Found, ReadCandidate
 from nightly.imports.containers.members import Member
 from nightly.imports.containers.opening import Export, opened_export, printable
 from nightly.imports.formats import ImportFormat, Source, file_by_file
@@ -44,8 +45,7 @@ from shared.hooks import hook
 from shared.text.format import one_line, shorten, utf16_units
 from shared.turns.records import RecordRefused, loads_object, timestamp_of
 
-SOURCE = "signal"
-
+_NO_TEXT = "without text (media, a call, a notice)"
 #: Recipients and chats of an account that are kept; nobody has as many.
 _MOST_PEOPLE = 100_000
 #: As Signal names a person's chat with himself.
@@ -90,8 +90,8 @@ class _Message:
     attachment: dict[str, str] | None = None
 
 
-#: A message, or why there is none: (left out, unreadable).
-_Read = _Message | tuple[str | None, str | None]
+#: A message, or why one is left out, or None for a line that is none; RecordRefused for one that cannot be read.
+_Look = Callable[[], _Message | str | None]
 
 
 @dataclass
@@ -106,7 +106,7 @@ class _Account:
     me: str | None = None
     own_name: str = "Me"
 
-    def frame(self, record: dict[str, Any]) -> _Read:
+    def frame(self, record: dict[str, Any]) -> _Message | str | None:
         if isinstance(record.get("chatItem"), dict):
             return self._message(record["chatItem"])
         account, recipient, chat = (object_of(record.get(name)) for name in ("account", "recipient", "chat"))
@@ -116,7 +116,9 @@ class _Account:
             self._recipient(recipient)
         elif chat and len(self.chats) < _MOST_PEOPLE:
             self.chats[str(chat.get("id"))] = str(chat.get("recipientId"))
-        return None, None if _FRAMES & record.keys() else "it is no frame of Signal's that is known"
+        if not _FRAMES & record.keys():
+            raise RecordRefused("it is no frame of Signal's that is known")
+        return None
 
     def _recipient(self, recipient: dict[str, Any]) -> None:
         identity, contact = str(recipient.get("id")), object_of(recipient.get("contact"))
@@ -134,15 +136,15 @@ class _Account:
         kind = self.kinds.get(recipient, "of an unknown recipient")
         return _Chat(self.file, f"#{number}", self.names.get(recipient, ""), kind)
 
-    def _message(self, item: dict[str, Any]) -> _Read:
+    def _message(self, item: dict[str, Any]) -> _Message | str:
         message, author = object_of(item.get("standardMessage")), str(item.get("authorId"))
         body = self._words(message.get("text"))
         if not body.strip():
-            return "without text (media, a call, a notice)", None
+            return _NO_TEXT
         try:
             at = timestamp_of(int(str(item.get("dateSent"))) / 1000)
-        except (ValueError, OverflowError):
-            return None, "its time is not valid"
+        except (ValueError, OverflowError) as error:
+            raise RecordRefused("its time is not valid") from error
         outgoing = "outgoing" in item or author == self.me
         sender = self.own_name if outgoing else self.names.get(author, "")
         return _Message(self._chat(item), sender, body, at, self._quote(message), _pointer(message))
@@ -171,26 +173,25 @@ class _Account:
         return "".join(words)
 
 
-def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
+def read(path: Path, source: Source) -> Iterator[ReadCandidate]:
     """Options: `bot`, the name of the sender who is the assistant; `only`, the name or number of the chat. InvalidInput if several are left."""
 
-    def messages(member: Member, done: Callable[[int], int]) -> Iterator[ReadCandidate]:
-        for number, message, within in _messages(member, source.zone):
-            yield taken(message, done(within), f"{export.place(member)}:{number}")
+    def messages(member: Member) -> Iterator[ReadCandidate]:
+        for number, look, done in _messages(member, source.zone):
+            yield ReadCandidate.of(done, f":{number}", partial(taken, look))
 
-    def taken(read: _Read, done: int, place: str) -> ReadCandidate:
-        if not isinstance(read, _Message):
-            left_out, unreadable = read
-            return ReadCandidate(done, left_out=left_out, unreadable=unreadable, place=place)
-        if read.chat != chat:
-            return ReadCandidate(done, left_out=OTHER_CONVERSATION)
-        origin = {"quote": read.quote, "attachment": read.attachment}
-        return messenger.read(done, place, read.sender, read.text, read.at, int(read.at), **origin)
+    def taken(look: _Look) -> Found:
+        one = look()
+        if not isinstance(one, _Message):
+            return one
+        if one.chat != chat:
+            return OTHER_CONVERSATION
+        return messenger.turn(one.sender, one.text, one.at, int(one.at), quote=one.quote, attachment=one.attachment)
 
-    messenger = Messenger(SOURCE, unit, source.wanted, source.option("bot"), source.option("as"))
+    messenger = Messenger("signal", source.wanted, source.options.get("bot"), source.options.get("as"))
     with opened_export(path, source.zone) as export:
         members = _chosen(export)
-        chat = _wanted_chat(export, members, source.zone, source.option("only"))
+        chat = _wanted_chat(export, members, source.zone, source.options.get("only"))
         yield from export.each(members, messages)
         yield from messenger.people(path, export.size)
 
@@ -204,11 +205,9 @@ def _chosen(export: Export) -> list[Member]:
 def _wanted_chat(export: Export, members: list[Member], zone: ZoneInfo, only: str | None) -> _Chat | None:
     """The chat that is imported; None if nothing is. InvalidInput, with those to choose from, if it is not clear which."""
     counts = Counter[_Chat]()
-    for member in members:
-        with suppress(RecordRefused):  # what cannot be read is reported when it is imported
-            for _, message, _ in _messages(member, zone):
-                if isinstance(message, _Message) and (message.chat in counts or len(counts) < _MOST_PEOPLE):
-                    counts[message.chat] += 1
+    for chat in _chats(members, zone):
+        if chat in counts or len(counts) < _MOST_PEOPLE:
+            counts[chat] += 1
     found = [*counts] if only is None else _named([*counts], only)
     if len(found) <= 1:
         return found[0] if found else None
@@ -220,6 +219,16 @@ def _wanted_chat(export: Export, members: list[Member], zone: ZoneInfo, only: st
     )
 
 
+def _chats(members: list[Member], zone: ZoneInfo) -> Iterator[_Chat]:
+    """That of each message. What cannot be read is reported when it is imported."""
+    for member in members:
+        with suppress(RecordRefused):
+            for _, look, _ in _messages(member, zone):
+                with suppress(RecordRefused):
+                    if isinstance(one := look(), _Message):
+                        yield one.chat
+
+
 def _named(chats: list[_Chat], only: str) -> list[_Chat]:
     """By the number as it is listed, else by the name, else by the number alone."""
     return (
@@ -229,35 +238,32 @@ def _named(chats: list[_Chat], only: str) -> list[_Chat]:
     )
 
 
-def _messages(member: Member, zone: ZoneInfo) -> Iterator[tuple[int, _Read, int]]:
-    """(line, message or why there is none, bytes so far)."""
+def _messages(member: Member, zone: ZoneInfo) -> Iterator[tuple[int, _Look, int]]:
+    """(line, what reads it, bytes so far); all are to be read, in this order."""
     account = _Account(member.name)
     chat = _Chat("", str(PurePosixPath(member.name).parent), member.folder, "a directory of sigexport")
     number = 0
     for number, line, done in member.lines():
         if line is None or line.strip():
-            yield number, _json(line, account, chat, zone), done
+            yield number, partial(_json, line, account, chat, zone), done
     if not number:
-        yield 0, (None, "it is empty"), 0
+        raise RecordRefused("it is empty")
 
 
-def _json(line: str | None, account: _Account, chat: _Chat, zone: ZoneInfo) -> _Read:
+def _json(line: str | None, account: _Account, chat: _Chat, zone: ZoneInfo) -> _Message | str | None:
     """A line of Signal's own export, or of sigexport's `data.json`."""
     if line is None:
-        return None, "the line is too long"
-    try:
-        record = loads_object(line.encode("utf-8", "surrogatepass"))
-    except RecordRefused as error:
-        return None, str(error)
+        raise RecordRefused("the line is too long")
+    record = loads_object(line.encode("utf-8", "surrogatepass"))
     if "sender" not in record and "body" not in record:
         return account.frame(record)
     body, sender = record.get("body"), record.get("sender")
     if not isinstance(body, str) or not body.strip() or record.get("deleted") is True:
-        return "without text (media, a call, a notice)", None
+        return _NO_TEXT
     try:
         at = _moment(str(record.get("date")), zone)
-    except (ValueError, OverflowError):
-        return None, "its time is not valid"
+    except (ValueError, OverflowError) as error:
+        raise RecordRefused("its time is not valid") from error
     quote = record.get("quote")
     quoted = {"text": re.sub(r"(?m)^> ?", "", quote).strip()} if isinstance(quote, str) and quote.strip() else None
     names = [object_of(one).get("name") for one in list_of(record.get("attachments"))]

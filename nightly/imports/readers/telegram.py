@@ -13,20 +13,21 @@ messages. A reply may be to any message before it, so what a reply shows of one 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, read_turn
+from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id
 from nightly.imports.containers.members import Member
 from nightly.imports.containers.opening import Export, opened_export
 from nightly.imports.formats import ImportFormat, Source, file_by_file
-from nightly.imports.readers.telegram_file import Account, TelegramChat, TelegramFile, plain, sender_of
+from nightly.imports.readers.telegram_file import Account, TelegramChat, account_in, plain, sender_of, talks_in
 from nightly.imports.recognition import outlines
 from nightly.night.folder import scratch_database
 from shared.errors import InvalidInput
@@ -34,7 +35,6 @@ from shared.hooks import hook
 from shared.turns.message_origin import Origin
 from shared.turns.records import RecordRefused, Turn, dumps, loads_object, timestamp_of
 
-SOURCE = "telegram"
 #: The source of turns in which the bot had no part, and the --bot that says so.
 _OF_PEOPLE, _NOBODY = "telegram-people", "-"
 
@@ -108,14 +108,15 @@ class Talk:
     bot: BotAccount
     username: str | None
     zone: ZoneInfo
-    unit: int
     earlier: EarlierMessages
     exported_id: object = None
     private: bool = False
     last: int | None = None
 
-    def turn(self, message: dict[str, Any]) -> Turn | str:
+    def turn(self, message: object) -> Turn | str:
         """The turn, or why there is none; RecordRefused if it cannot be read."""
+        if not isinstance(message, dict):
+            raise RecordRefused("a message is not a JSON object")
         if message.get("type") != "message":
             return (
                 "a notice of Telegram" if message.get("type") == "service" else "not a message that Desktop can write"
@@ -139,6 +140,8 @@ class Talk:
         role, said_at = "asst" if from_bot else "user", _time(message, self.zone)
         user = None if from_bot else sender_of(message)
         extra = {} if from_bot else self._origin(message).to_json()
+        if self.bot == BotAccount():
+            extra["source"] = _OF_PEOPLE
         return Turn(task_id, role, self.chat_id, content, said_at, shown, extra=extra, user_id=user)
 
     def _origin(self, message: dict[str, Any]) -> Origin:
@@ -196,45 +199,43 @@ class Talk:
         return part.get("type") == "mention" and self.username is not None and plain(part["text"]) == self.username
 
 
-def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
+def read(path: Path, source: Source) -> Iterator[ReadCandidate]:
     """Option `bot`: its name or id."""
-
-    def messages(member: Member, done: Callable[[int], int]) -> Iterator[ReadCandidate]:
-        return _file(export.place(member), member, done, unit, source)
-
     with opened_export(path, source.zone) as export:
-        yield from export.each(export.named("result.json"), messages)
+        yield from export.each(export.named("result.json"), lambda member: _file(export.place(member), member, source))
 
 
-def _file(place: str, member: Member, done: Callable[[int], int], unit: int, source: Source) -> Iterator[ReadCandidate]:
-    wanted, bot, secret = source.wanted, source.option("bot"), source.settings.telegram_bot_token
+def _file(place: str, member: Member, source: Source) -> Iterator[ReadCandidate]:
+    wanted, bot, secret = source.wanted, source.options.get("bot"), source.settings.telegram_bot_token
     username, token = plain(bot) if bot else None, secret.get_secret_value().partition(":")[0] if secret else None
-    file = TelegramFile(member)
-    account = file.account(plain(bot) if bot is not None else None)
+    account = account_in(member, plain(bot) if bot is not None else None)
     found = _find_bot(place, account, bot, token)
     if account.single and found == BotAccount() and wanted.chat is None:
         if len(chats := source.settings.allowed) != 1:
             raise InvalidInput(f"{place} is a chat of people. Name the bot's chat that it belongs to with --chat=ID.")
         wanted = replace(wanted, chat=str(*chats))
     total, number = sum(chat.messages for chat in account.chats) or 1, 0
-    with closing(file), closing(EarlierMessages()) as earlier:
-        for chat in account.chats:
+    with closing(EarlierMessages()) as earlier, _unchanged(place):
+        for chat, messages in talks_in(member, account):
             chat_id = _chat_id(place, account, chat, found, wanted)
             earlier.clear()
             about = chat.about.get("id"), chat.about.get("type") in _PRIVATE
-            talk = Talk(chat_id, found, username, source.zone, unit, earlier, *about) if chat_id else None
-            for message in _messages(place, file, chat) if talk else repeat(None, chat.messages):
+            talk = Talk(chat_id, found, username, source.zone, earlier, *about) if chat_id else None
+            for message in messages if talk else repeat(None, chat.messages):
                 number += 1
-                read = done(member.size * number // total)
+                done = member.size * number // total
                 if talk is None:
-                    yield ReadCandidate(read, left_out="of a chat without the bot")
+                    yield ReadCandidate(done, left_out="of a chat without the bot")
                 else:
-                    yield _read(talk, message, wanted, read, f"{place}: message {_name(message, number)}")
+                    where = f": message {_name(message, number)}"
+                    yield ReadCandidate.of(done, where, partial(talk.turn, message))
 
 
-def _messages(place: str, file: TelegramFile, chat: TelegramChat) -> Iterator[Any]:
+@contextmanager
+def _unchanged(place: str) -> Iterator[None]:
+    """InvalidInput if a file that was read whole cannot be read again."""
     try:
-        yield from file.messages(chat)
+        yield
     except RecordRefused as error:
         raise InvalidInput(f"{place} changed while it was read: {error}. Run the command again.") from error
 
@@ -242,18 +243,6 @@ def _messages(place: str, file: TelegramFile, chat: TelegramChat) -> Iterator[An
 def _name(message: object, number: int) -> str:
     """Its id, or its position in the file."""
     return str(message["id"]) if isinstance(message, dict) and "id" in message else f"number {number}"
-
-
-def _read(talk: Talk, message: object, wanted: Wanted, done: int, place: str) -> ReadCandidate:
-    try:
-        if not isinstance(message, dict):
-            raise RecordRefused("a message is not a JSON object")
-        turn = talk.turn(message)
-    except RecordRefused as error:
-        return ReadCandidate(done, unreadable=str(error), place=place)
-    if isinstance(turn, str):
-        return ReadCandidate(done, left_out=turn)
-    return read_turn(wanted, done, place, SOURCE if talk.bot != BotAccount() else _OF_PEOPLE, talk.unit, turn)
 
 
 def _find_bot(place: str, account: Account, bot: str | None, token: str | None) -> BotAccount:

@@ -18,7 +18,7 @@ from shared.turns.records import RecordRefused
 _SENDER = re.compile(r"(?:user)?(\d+)\Z")
 #: What tells who wrote a message.
 _WRITER = frozenset(("from", "from_id"))
-#: Where an account has its chats, in the order in which they are imported.
+#: Where an account has its chats.
 _GROUPS = ("chats", "left_chats")
 
 
@@ -62,45 +62,30 @@ class Account:
     single: bool = True
 
 
-class TelegramFile:
-    """One file, read from its beginning as often as needed. Whoever made it closes it."""
+def account_in(member: Member, name: str | None) -> Account:
+    """The chats, and whether somebody of this name (as `plain` makes it) wrote in them. RecordRefused, unless the whole file can be read."""
+    with closing(member.open()) as content:
+        walk = _Walk(content, _WRITER)
+        for chat, messages in walk.lists():
+            for message in messages:
+                chat.messages += 1
+                if isinstance(message, dict):
+                    chat.people.add(message, name)
+    account = walk.account()
+    if not all(chat.place is not None for chat in account.chats):
+        raise RecordRefused("it contains a chat without messages")
+    return account
 
-    def __init__(self, member: Member) -> None:
-        self._member = member
-        self._content: MemberStream | None = None
-        self._lists: Iterator[tuple[TelegramChat, Iterator[Any]]] | None = None
-        self._next = 0  # the place of the list that follows
 
-    def account(self, name: str | None) -> Account:
-        """The chats, and whether somebody of this name (as `plain` makes it) wrote in them. RecordRefused, unless the whole file can be read."""
-        with closing(self._member.open()) as content:
-            walk = _Walk(content, _WRITER)
-            for chat, messages in walk.lists():
-                for message in messages:
-                    chat.messages += 1
-                    if isinstance(message, dict):
-                        chat.people.add(message, name)
-        account = walk.account()
-        if not all(chat.place is not None for chat in account.chats):
-            raise RecordRefused("it contains a chat without messages")
-        return account
-
-    def messages(self, chat: TelegramChat) -> Iterator[Any]:
-        """The messages of a chat in order, each whole. Chats in the order of the file take one reading in all. RecordRefused if the file changed."""
-        if self._lists is None or chat.place is None or chat.place < self._next:
-            self.close()
-            self._content = self._member.open()
-            self._lists, self._next = _Walk(self._content, None).lists(), 0
-        for _, messages in self._lists:
-            self._next += 1
-            if self._next - 1 == chat.place:
-                yield from messages
-                return
+def talks_in(member: Member, account: Account) -> Iterator[tuple[TelegramChat, Iterator[Any]]]:
+    """Each chat with its messages, each whole, in the order of the file, which is read again. RecordRefused if it changed."""
+    chats = {chat.place: chat for chat in account.chats}
+    with closing(member.open()) as content:
+        for found, messages in _Walk(content, None).lists():
+            if found.place in chats:
+                yield chats.pop(found.place), messages
+    if chats:
         raise RecordRefused("it has fewer chats")
-
-    def close(self) -> None:
-        if self._content is not None:
-            self._content.close()
 
 
 class _Walk:

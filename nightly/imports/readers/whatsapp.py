@@ -24,6 +24,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 from zoneinfo import ZoneInfo
 
@@ -38,8 +39,7 @@ from nightly.imports.readers.whatsapp_text.media import Marks, is_notice
 from nightly.imports.recognition import beginnings
 from shared.errors import InvalidInput
 from shared.hooks import hook
-
-SOURCE = "whatsapp"
+from shared.turns.records import RecordRefused, Turn
 
 _NOTICE = "a notice of WhatsApp"
 _AHEAD = "ahead of the first message (a notice without a date, or the rest of a message that was cut off)"
@@ -74,7 +74,6 @@ class _Message:
 class _Chat:
     """One exported chat while it is read."""
 
-    export: Export
     member: Member
     messenger: Messenger
     zone: ZoneInfo
@@ -98,7 +97,7 @@ class _Chat:
                 yield ReadCandidate(done, left_out=_NOTICE)
             else:
                 message.add(line)
-            done = self.export.done([self.member], 0, read)
+            done = read
         if message:
             yield self._outcome(message, done)
 
@@ -108,42 +107,40 @@ class _Chat:
             return None
         return head
 
-    def place(self, line: int) -> str:
-        return f"{self.export.place(self.member)}:{line}"
-
     def _outcome(self, message: _Message, done: int) -> ReadCandidate:
-        head, place = message.head, self.place(message.line)
+        return ReadCandidate.of(done, f":{message.line}", partial(self._turn, message))
+
+    def _turn(self, message: _Message) -> Turn | str:
+        head = message.head
         if message.size > MOST_TEXT_BYTES:
-            return ReadCandidate(
-                done, unreadable=f"the message is longer than {MOST_TEXT_BYTES >> 20} MiB", place=place
-            )
+            raise RecordRefused(f"the message is longer than {MOST_TEXT_BYTES >> 20} MiB")
         if head.sender is None or self.marks.is_nobody(head):
-            return ReadCandidate(done, left_out=_NOTICE)
+            return _NOTICE
         text = "\n".join(message.parts)
         if why_not := self.marks.not_said(text, ios=head.ios):
-            return ReadCandidate(done, left_out=why_not)
+            return why_not
         local = self.dates.moment(head)
         if local is None:
-            return ReadCandidate(done, unreadable="its date or time is not valid", place=place)
+            raise RecordRefused("its date or time is not valid")
         said, attachment = self.marks.split_media(text)
         at, minute = local.replace(tzinfo=self.zone).timestamp(), local.strftime("%Y-%m-%dT%H:%M")
-        return self.messenger.read(done, place, head.sender, said, at, minute, attachment=attachment)
+        return self.messenger.turn(head.sender, said, at, minute, attachment=attachment)
 
 
-def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
+def read(path: Path, source: Source) -> Iterator[ReadCandidate]:
     """Options: `bot`, the name of the sender who is the assistant; `dates`, one of ORDERS. InvalidInput if that must be named."""
-    dates = source.option("dates")
-    messenger = Messenger(SOURCE, unit, source.wanted, source.option("bot"), source.option("as"))
+    dates = source.options.get("dates")
+    messenger = Messenger("whatsapp", source.wanted, source.options.get("bot"), source.options.get("as"))
     if dates is not None and dates not in ORDERS:
         raise InvalidInput(f"--dates {dates} is no order. Write dmy, mdy or ymd.")
 
-    def chat(member: Member, _: object) -> Iterator[ReadCandidate]:
+    def chat(member: Member) -> Iterator[ReadCandidate]:
         files = frozenset(one.base for one in export.members if one is not member)
         marks = Marks(files, (export.path.stem, PurePosixPath(member.base).stem))
         order = dates_of(member, export.place(member), dates, marks)
         for note in order.notes:
             yield ReadCandidate(0, note=note)
-        yield from _Chat(export, member, messenger, source.zone, order, marks).read()
+        yield from _Chat(member, messenger, source.zone, order, marks).read()
 
     with opened_export(path, source.zone) as export:
         yield from export.each([_chat_of(export)], chat)

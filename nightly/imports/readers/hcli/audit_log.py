@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import ReadCandidate, lines_of, read_turn
+from nightly.imports.candidates import ReadCandidate, lines_of
 from nightly.imports.containers.opening import Export
 from nightly.imports.formats import Reader, Source
 from nightly.imports.recognition import first_records
@@ -22,8 +23,6 @@ from nightly.night.folder import scratch_database
 from shared.errors import InvalidInput
 from shared.text.times import moment
 from shared.turns.records import RecordRefused, Turn, chat_id_of, loads_object, task_id_of, timestamp_of, user_id_of
-
-SOURCE = "audit"
 
 _ASKED = ("task_queued", "task_started")
 _DONE = "task_completed"
@@ -49,13 +48,10 @@ class Log:
                 with contextlib.suppress(RecordRefused):
                     self._learn(loads_object(line))
 
-    def read(self, path: Path, unit: int) -> Iterator[ReadCandidate]:
+    def read(self, path: Path) -> Iterator[ReadCandidate]:
         for number, line, done in lines_of(path):
             place = f"{path}:{number}"
-            try:
-                yield self.entry(loads_object(line), unit, place, done)
-            except RecordRefused as error:
-                yield ReadCandidate(done, unreadable=str(error), place=place)
+            yield ReadCandidate.of(done, place, partial(self._entry, line, place))
 
     def _learn(self, record: dict[str, Any]) -> None:
         task_id, user, chat = task_id_of(record.get("task_id")), record.get("user_id"), self._wanted.chat
@@ -65,26 +61,25 @@ class Log:
             own = chat if str(user) == chat else None  # another person's task is of no chat
             self._known.execute("INSERT OR IGNORE INTO chats VALUES (?,?)", (task_id, own))
 
-    def entry(self, record: dict[str, Any], unit: int, place: str, done: int) -> ReadCandidate:
+    def _entry(self, line: bytes, place: str) -> Turn | str:
+        record = loads_object(line)
         event, role, content = _event(record)
         if event not in (*_ASKED, _DONE) or role is None:
-            return ReadCandidate(done, left_out="an event without a message or an answer")
+            return "an event without a message or an answer"
         task_id = task_id_of(record.get("task_id"))
         chat_id = self._chat(task_id, place)
         if chat_id is None:
-            return ReadCandidate(done, left_out="not known to be from the user of the private chat in --chat")
+            return "not known to be from the user of the private chat in --chat"
         if self._known.execute("SELECT 1 FROM seen WHERE task_id = ? AND role = ?", (task_id, role)).fetchone():
-            return ReadCandidate(done, left_out="a message that an earlier line already has")
+            return "a message that an earlier line already has"
         if not isinstance(content, str):
             raise RecordRefused("the message or output is not a string")
         if not content.strip() or (role == "asst" and (_failed(record) or _NO_ANSWER.fullmatch(content.strip()))):
-            return ReadCandidate(
-                done, left_out="an error or nothing instead of an answer" if role == "asst" else "without text"
-            )
+            return "an error or nothing instead of an answer" if role == "asst" else "without text"
         user = user_id_of(record.get("user_id")) if role == "user" else None
         turn = Turn(task_id, role, chat_id, content, _time(record), user_id=user)
         self._known.execute("INSERT INTO seen VALUES (?,?)", (task_id, role))
-        return read_turn(self._wanted, done, place, SOURCE, unit, turn)
+        return turn
 
     def _chat(self, task_id: str, place: str) -> str | None:
         """A task belongs to a private chat only if its user is known to have asked it; to a group, always."""

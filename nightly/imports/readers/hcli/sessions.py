@@ -15,16 +15,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
-from nightly.imports.candidates import BOM, MadeUpIds, ReadCandidate, Wanted, open_input, read_turn
+from nightly.imports.candidates import BOM, MadeUpIds, ReadCandidate, open_input
 from nightly.imports.containers.opening import Export
 from nightly.imports.formats import Source
 from nightly.imports.recognition import beginnings
 from shared.errors import InvalidInput
 from shared.turns.records import RecordRefused, Turn, chat_id_of
-
-SOURCE = "chunks"
 
 _HEAD = re.compile(rb"\[(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?: ?(?:UTC|Z))?\] +(\w+):[ \t]*\Z")
 _CHAT = re.compile(rb"[\s#]*chat(?:[ _-]?id)?\s*[:=]\s*(\S+)\s*\Z", re.IGNORECASE)
@@ -42,8 +41,7 @@ class Block:
     done: int
 
 
-def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
-    wanted = source.wanted
+def read(path: Path, source: Source) -> Iterator[ReadCandidate]:
     with open_input(path) as handle:
         content: bytes = handle.read().removeprefix(BOM)
     preamble, blocks = split(content)
@@ -52,10 +50,12 @@ def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
             len(content), unreadable="it has no block [YYYY-MM-DD HH:MM:SS UTC] ROLE:", place=f"{path}:1"
         )
         return
-    chat_id = _chat_of(preamble)
-    if chat_id is None and wanted.chat is None:
+    chat_id = _chat_of(preamble) or source.wanted.chat
+    if chat_id is None:
         raise InvalidInput(f"{path} does not name its chat. Name it with --chat; nothing was imported.")
-    yield from _turns(path, unit, wanted, chat_id or wanted.chat or "", blocks)
+    reading = _Reading(chat_id)
+    for block in blocks:
+        yield ReadCandidate.of(block.done, f"{path}:{block.line}", partial(reading.turn, block))
 
 
 def recognise(export: Export) -> str | None:
@@ -115,37 +115,29 @@ def _chat_of(preamble: list[bytes]) -> str | None:
     return None
 
 
-def _turns(path: Path, unit: int, wanted: Wanted, chat_id: str, blocks: list[Block]) -> Iterator[ReadCandidate]:
-    ids, asked = MadeUpIds("chunk"), None
-    for block in blocks:
-        place, before, asked = f"{path}:{block.line}", asked, None
+class _Reading:
+    """The blocks of one file, in order."""
+
+    def __init__(self, chat_id: str) -> None:
+        self._chat_id, self._ids = chat_id, MadeUpIds("chunk")
+        self._asked: str | None = None  # the id of the question right before
+
+    def turn(self, block: Block) -> Turn | str:
+        asked, self._asked = self._asked, None
+        role = _ROLES.get(block.role.lower())
+        if role is None:
+            raise RecordRefused("the role is neither USER nor ASSISTANT")
         try:
-            turn = _turn(chat_id, block, ids)
-        except RecordRefused as error:
-            yield ReadCandidate(block.done, unreadable=str(error), place=place)
-            continue
-        if turn is None:
-            yield ReadCandidate(block.done, left_out="without text")
-            continue
-        if turn.role == "asst" and before:
-            turn = Turn(before, "asst", chat_id, turn.content, turn.timestamp)
-        asked = turn.task_id if turn.role == "user" else None
-        yield read_turn(wanted, block.done, place, SOURCE, unit, turn)
-
-
-def _turn(chat_id: str, block: Block, ids: MadeUpIds) -> Turn | None:
-    role = _ROLES.get(block.role.lower())
-    if role is None:
-        raise RecordRefused("the role is neither USER nor ASSISTANT")
-    try:
-        content = block.content.decode("utf-8")
-        moment = datetime.fromisoformat(block.moment).replace(tzinfo=UTC).timestamp()
-    except UnicodeDecodeError as error:
-        raise RecordRefused(f"not UTF-8 at byte {error.start} of the block") from error
-    except ValueError as error:
-        raise RecordRefused("the block's time is not a valid time") from error
-    if not content.strip():
-        return None
-    if moment < 0:
-        raise RecordRefused("the block's time is before 1970")
-    return Turn(ids.next(chat_id, moment, role, content), role, chat_id, content, moment)
+            content = block.content.decode("utf-8")
+            moment = datetime.fromisoformat(block.moment).replace(tzinfo=UTC).timestamp()
+        except UnicodeDecodeError as error:
+            raise RecordRefused(f"not UTF-8 at byte {error.start} of the block") from error
+        except ValueError as error:
+            raise RecordRefused("the block's time is not a valid time") from error
+        if not content.strip():
+            return "without text"
+        if moment < 0:
+            raise RecordRefused("the block's time is before 1970")
+        own = self._ids.next(self._chat_id, moment, role, content)
+        self._asked = own if role == "user" else None
+        return Turn(asked if asked and role == "asst" else own, role, self._chat_id, content, moment)

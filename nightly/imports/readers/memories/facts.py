@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nightly.imports.candidates import MadeUpIds, ReadCandidate, Wanted, noted_by, read_turn
+from nightly.imports.candidates import MadeUpIds, ReadCandidate, Wanted, noted_by
 from shared.turns.records import RecordRefused, Turn, timestamp_of
 
 
@@ -20,13 +20,12 @@ class ImportedFacts:
 
     source: str
     program: str
-    unit: int
     wanted: Wanted
 
     def __post_init__(self) -> None:
         self._ids = MadeUpIds(self.source)
 
-    def read(self, where: str, words: str, at: float | None, done: int, place: str) -> ReadCandidate:
+    def read(self, where: str, words: str, at: float | None, done: int, place: str = "") -> ReadCandidate:
         """One fact. `where`: its place within the program's memory, by which equal words in two places are two facts."""
         if not words.strip():
             return ReadCandidate(done, left_out="without text")
@@ -36,4 +35,4 @@ class ImportedFacts:
             return ReadCandidate(done, unreadable="it has no valid time", place=place)
         task_id = self._ids.next(self.wanted.chat, where, words)
         turn = Turn(task_id, "user", self.wanted.chat or "", words.strip(), said_at, extra=noted_by(self.program))
-        return read_turn(self.wanted, done, place, self.source, self.unit, turn)
+        return ReadCandidate(done, turn, place=place)

@@ -12,7 +12,7 @@ Times are ISO 8601 (UTC where they name no zone): of the last change, or else of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -28,22 +28,20 @@ from shared.errors import InvalidInput
 from shared.turns.records import RecordRefused
 from shared.wire.ids import moment_of
 
-SOURCE = "mem0"
-
 _LISTS = ("results", "memories")
 _WORDS = ("memory", "content", "text")
 #: What stands beside a memory, and hardly beside that of a computer.
 _BESIDE = ("user_id", "created_at")
 
 
-def read(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
+def read(path: Path, source: Source) -> Iterator[ReadCandidate]:
     """Option `only`: the user whose memories are wanted; InvalidInput if there are several and none is named."""
-    facts, users, only = ImportedFacts(SOURCE, "Mem0", unit, source.wanted), set[str](), source.option("only")
+    facts, users, only = ImportedFacts("mem0", "Mem0", source.wanted), set[str](), source.options.get("only")
 
-    def memories(member: Member, done: Callable[[int], int]) -> Iterator[ReadCandidate]:
-        for number, value, within in _memories(member):
+    def memories(member: Member) -> Iterator[ReadCandidate]:
+        for number, value, done in _memories(member):
             _one_user(export, value, only, users)
-            yield _read(value, member, facts, only, done(within), f"{export.place(member)}: memory {number}")
+            yield _read(value, member, facts, only, done, f": memory {number}")
 
     with opened_export(path, source.zone) as export:
         yield from export.each(export.named("*.json"), memories)

@@ -54,7 +54,7 @@ class _Note:
     title: str = ""
 
 
-def read_openclaw(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
+def read_openclaw(path: Path, source: Source) -> Iterator[ReadCandidate]:
     def note(member: Member, text: str) -> _Note:
         _, body, before = front_matter(text)
         day = _DAY.search(member.base)
@@ -68,11 +68,11 @@ def read_openclaw(path: Path, unit: int, source: Source) -> Iterator[ReadCandida
             one for one in export.members if export.alone or (inside and _is_note(one.name)) or _is_openclaw(one.name)
         ]
         program = "OpenClaw's memory" if any(_DAY.search(one.base) for one in members) else "MEMORY.md"
-        facts = ImportedFacts(OPENCLAW, program, unit, source.wanted)
+        facts = ImportedFacts(OPENCLAW, program, source.wanted)
         yield from _read(export, members, facts, "MEMORY.md, memory/YYYY-MM-DD.md", note)
 
 
-def read_basic_memory(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
+def read_basic_memory(path: Path, source: Source) -> Iterator[ReadCandidate]:
     def note(member: Member, text: str) -> _Note:
         fields, body, before = front_matter(text)
         title = one_line(fields.get("title", "")) or PurePosixPath(member.name).stem
@@ -82,7 +82,7 @@ def read_basic_memory(path: Path, unit: int, source: Source) -> Iterator[ReadCan
         at = member.modified if written is None else written
         return _Note(title.casefold(), body, before, lambda _: at, title)
 
-    facts = ImportedFacts(BASIC_MEMORY, "Basic Memory", unit, source.wanted)
+    facts = ImportedFacts(BASIC_MEMORY, "Basic Memory", source.wanted)
     with opened_export(path, source.zone) as export:
         members = [one for one in export.members if export.alone or _is_note(one.name)]
         yield from _read(export, members, facts, "*.md", note)
@@ -116,13 +116,11 @@ def _read(
 ) -> Iterator[ReadCandidate]:
     if not members:
         raise InvalidInput(f"There is no {named} in {export.path}. Name the directory that contains them.")
-    yield from export.each(
-        sorted(members, key=lambda one: one.name),
-        lambda one, done: _facts_of(note(one, one.text()), facts, done(one.size), export.place(one)),
-    )
+    ordered = sorted(members, key=lambda one: one.name)
+    yield from export.each(ordered, lambda one: _facts_of(note(one, one.text()), facts, one.size))
 
 
-def _facts_of(note: _Note, facts: ImportedFacts, done: int, place: str) -> Iterator[ReadCandidate]:
+def _facts_of(note: _Note, facts: ImportedFacts, done: int) -> Iterator[ReadCandidate]:
     for piece in pieces(note.body, note.before):
         if not any(map(str.isalnum, piece.text)):
             yield ReadCandidate(done, left_out="a line without words")
@@ -130,7 +128,7 @@ def _facts_of(note: _Note, facts: ImportedFacts, done: int, place: str) -> Itera
         headings = [name for name in piece.headings if name.casefold() not in _KINDS]
         ahead = ": ".join(filter(None, (note.title, *headings)))
         words = f"{ahead}: {piece.text}" if ahead else piece.text
-        yield facts.read(note.where, words, note.at(piece), done, f"{place}:{piece.line}")
+        yield facts.read(note.where, words, note.at(piece), done, f":{piece.line}")
 
 
 def _is_openclaw(name: str) -> bool:

@@ -12,7 +12,7 @@ Field names as public readers of the export have them. It names no times: a fact
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import date, datetime
 from pathlib import Path, PurePosixPath
 
@@ -46,7 +46,7 @@ def _is_of_claude(path: PurePosixPath) -> bool:
     return path.name == "memories.json" or (path.parent.name == "memories" and path.suffix == ".json")
 
 
-def claude_facts(export: Export, member: Member, facts: ImportedFacts, done: int) -> Iterator[ReadCandidate]:
+def claude_facts(member: Member, facts: ImportedFacts) -> Iterator[ReadCandidate]:
     """The facts of one such file; RecordRefused if it has none."""
     read = loads_object(b'{"is": %b}' % member.text().encode())["is"]
     found = list[tuple[str, str]]()
@@ -59,21 +59,21 @@ def claude_facts(export: Export, member: Member, facts: ImportedFacts, done: int
     for where, text in found:
         for piece in pieces(_BOLD_LINE.sub(r"## \1", text)):
             words = ": ".join([*piece.headings, piece.text])
-            yield facts.read(where, words, member.modified, done, export.place(member))
+            yield facts.read(where, words, member.modified, 0)
 
 
-def read_list(path: Path, unit: int, source: Source) -> Iterator[ReadCandidate]:
-    facts = ImportedFacts(LIST, "another assistant's memory", unit, source.wanted)
+def read_list(path: Path, source: Source) -> Iterator[ReadCandidate]:
+    facts = ImportedFacts(LIST, "another assistant's memory", source.wanted)
 
-    def entries(member: Member, done: Callable[[int], int]) -> Iterator[ReadCandidate]:
-        for number, line, read in member.lines():
-            place, entry = f"{export.place(member)}:{number}", _ENTRY.match(line or "")
-            if entry:
-                yield facts.read("", entry["text"], _at(entry["date"], source, member.modified), done(read), place)
+    def entries(member: Member) -> Iterator[ReadCandidate]:
+        for number, line, done in member.lines():
+            if entry := _ENTRY.match(line or ""):
+                at = _at(entry["date"], source, member.modified)
+                yield facts.read("", entry["text"], at, done, f":{number}")
             elif line is None:
-                yield ReadCandidate(done(read), unreadable="the line is too long", place=place)
+                yield ReadCandidate(done, unreadable="the line is too long", place=f":{number}")
             elif any(map(str.isalnum, line)):
-                yield ReadCandidate(done(read), left_out="a line that is not an entry of a list of memories")
+                yield ReadCandidate(done, left_out="a line that is not an entry of a list of memories")
 
     with opened_export(path, source.zone) as export:
         if len(export.members) != 1:
