@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,9 +15,6 @@ from shared.errors import SettingsError
 from shared.system.command import application, print_bytes, print_json, start
 from shared.text.format import counted, size_text, zoned_text
 
-if TYPE_CHECKING:
-    from dispatcher.health.status import Status
-
 app = application()
 
 
@@ -26,16 +23,15 @@ def status(json: Json = False) -> None:
     """Queue, dispatchers, release, pin, last night and last failure. Exit code 42 or 43 when no dispatcher answers, 21 when memory is stale."""
     settings = start(logs=False)
     client = connect(settings)
-    from dispatcher.health.doctor import examine
+    from dispatcher.health.doctor import status_problems
     from dispatcher.health.status import read_status
 
     found = read_status(settings, client)
-    faults = [one for one in examine(settings, lambda check: check.status) if one.state == "problem"]
-    errors = [(one.code, f"{one.sentence} {one.fix}") for one in faults]
-    if found.index_error:
-        errors.append((SettingsError.exit_code, f"Memory is searched by words only: {found.index_error}."))
+    errors = [(one.code, f"{one.sentence} {one.fix}") for one in status_problems(settings)]
+    if why := found["index_error"]:
+        errors.append((SettingsError.exit_code, f"Memory is searched by words only: {why}."))
     if json:
-        print_json(asdict(found) | {"errors": [{"exit_code": code, "error": text} for code, text in errors]})
+        print_json(found | {"errors": [{"exit_code": code, "error": text} for code, text in errors]})
     else:
         typer.echo(_status_text(found, settings), nl=False)
     for _, text in errors:
@@ -43,7 +39,7 @@ def status(json: Json = False) -> None:
     raise typer.Exit(errors[0][0] if errors else 0)
 
 
-def _status_text(found: Status, settings: Settings) -> str:
+def _status_text(found: dict[str, Any], settings: Settings) -> str:
     """For people."""
     from dispatcher.health.status import SAMPLED_TURNS
     from shared.text.templates import templates
@@ -57,7 +53,7 @@ def _status_text(found: Status, settings: Settings) -> str:
         "zoned": partial(zoned_text, zone=settings.timezone),
         "now": time.time(),
     }
-    return template.render(vars(found) | limits | words)
+    return template.render(found | limits | words)
 
 
 @app.command()

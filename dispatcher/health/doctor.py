@@ -99,6 +99,11 @@ def examine(settings: Settings, wanted: Callable[[Check], bool] | None = None) -
             yield found[check.name]
 
 
+def status_problems(settings: Settings) -> list[Finding]:
+    """What `hmem status` ends with; all of it is known at once."""
+    return [one for one in examine(settings, lambda check: check.status) if one.state == "problem"]
+
+
 def connect(settings: Settings) -> Redis:
     """A client that reports an error immediately instead of retrying."""
     try:

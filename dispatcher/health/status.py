@@ -4,83 +4,61 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import islice
-from typing import cast
+from typing import Any, cast
 
 from redis import Redis
 
 from dispatcher.chat_data.forget.journal import unfinished_names
 from dispatcher.chat_data.forget.layers.redis_entries import RedisReader
-from dispatcher.health.nights import Failure, nights_of
+from dispatcher.health.nights import nights_of
 from dispatcher.queue.admission import chats_let_in
 from shared.config.settings import Settings
 from shared.errors import ReleaseRefused
 from shared.release.manifest import current_release, read_manifest
-from shared.release.retention import Pin, read_pin
+from shared.release.retention import read_pin
 from shared.turns.records import RecordRefused, Turn
 from shared.vectors.base import misfit
 from shared.wire import keys
 from shared.wire.ids import MAIN_BOT
-from shared.wire.media import waiting_files
+from shared.wire.media import WaitingFile, waiting_files
 from shared.wire.values import living, shown
 
 #: Turn keys that are read for the count and the oldest turn: an estimate, not an audit.
 SAMPLED_TURNS = 10_000
 
 
-@dataclass
-class Status:
-    """Ages in hours; None where there is nothing to measure."""
+def read_status(settings: Settings, client: Redis) -> dict[str, Any]:
+    """The figures by name: ages in hours; None where there is nothing to measure."""
+    now, nights = time.time(), nights_of(client)
+    count, oldest = turns_waiting(client)
+    workers = (raw.decode("utf-8", "replace") for raw in cast(set[bytes], client.smembers(keys.WORKERS)))
+    files = _waiting_files(client)
+    return {
+        "queued": client.llen(keys.TASKS),
+        "in_flight": sum(client.hlen(keys.inflight(worker)) for worker in workers),
+        "dead_letters": client.llen(keys.DEAD),
+        "turns_waiting": count,
+        "oldest_waiting_hours": None if oldest is None else (now - oldest) / 3600,
+        "files_waiting": len(files),  # files of messages that are kept (KEEP_MEDIA), and their bytes
+        "file_bytes_waiting": sum(one.size for one in files),
+        # worker → run that it serves, 0 for none; None: Redis has no run for it
+        "workers": {shown(name): run for name, run in living(client).items()},
+        "bot": shown(cast(bytes | None, client.get(keys.bot_owner(MAIN_BOT))) or b"") or None,  # process of our bot
+        "guests": len(chats_let_in(client, settings)),  # chats that are answered beside those of ALLOWED_CHATS
+        "backend": settings.memory_backend,
+        **_of_release(settings),
+        "last_night_run": nights.good[0] if nights.good else None,
+        "last_night_hours": max(0.0, now - nights.good[1]) / 3600 if nights.good else None,
+        "last_failure": nights.failure,
+        "forgetting": unfinished_names(settings.hmem_state_dir),  # ids of unfinished requests of hmem forget
+    }
 
-    queued: int = 0
-    in_flight: int = 0
-    dead_letters: int = 0
-    turns_waiting: int = 0
-    oldest_waiting_hours: float | None = None
-    files_waiting: int = 0  # files of messages that are kept (KEEP_MEDIA), and their bytes
-    file_bytes_waiting: int = 0
-    workers: dict[str, int | None] = field(
-        default_factory=dict
-    )  # worker → run that it serves, 0 for none; None: Redis has no run for it
-    bot: str | None = None  # process of our bot
-    guests: int = 0  # chats that are answered beside those of ALLOWED_CHATS
-    backend: str = "auto"  # MEMORY_BACKEND
-    index_error: str | None = None  # why that is not in the release
-    release: int | None = None
-    chats: int = 0
-    turns_archived: int = 0
-    pin: Pin | None = None
-    last_night_run: int | None = None
-    last_night_hours: float | None = None
-    last_failure: Failure | None = None
-    forgetting: list[str] = field(default_factory=list)  # ids of unfinished requests of hmem forget
 
-
-def read_status(settings: Settings, client: Redis, now: float | None = None) -> Status:
-    moment = time.time() if now is None else now
-    status = Status(
-        queued=client.llen(keys.TASKS), dead_letters=client.llen(keys.DEAD), backend=settings.memory_backend
-    )
-    status.workers = {shown(name): run for name, run in living(client).items()}
-    for raw in cast(set[bytes], client.smembers(keys.WORKERS)):
-        status.in_flight += client.hlen(keys.inflight(raw.decode("utf-8", "replace")))
-    status.bot = shown(cast(bytes | None, client.get(keys.bot_owner(MAIN_BOT))) or b"") or None
-    status.guests = len(chats_let_in(client, settings))
-    status.turns_waiting, oldest = turns_waiting(client)
-    status.oldest_waiting_hours = None if oldest is None else (moment - oldest) / 3600
-    if cast(bytes, client.type(keys.KEPT)) == b"hash":
-        files = list(waiting_files(cast(dict[bytes, bytes], client.hgetall(keys.KEPT))))
-        status.files_waiting, status.file_bytes_waiting = len(files), sum(one.size for one in files)
-    with suppress(ReleaseRefused):  # which the checks name
-        _read_release(settings, status)
-        status.pin = read_pin(settings.hmem_memory_dir)
-    nights = nights_of(client)
-    if nights.good is not None:
-        status.last_night_run, status.last_night_hours = nights.good[0], max(0.0, moment - nights.good[1]) / 3600
-    status.last_failure = nights.failure
-    status.forgetting = unfinished_names(settings.hmem_state_dir)
-    return status
+def _waiting_files(client: Redis) -> list[WaitingFile]:
+    if cast(bytes, client.type(keys.KEPT)) != b"hash":
+        return []
+    return list(waiting_files(cast(dict[bytes, bytes], client.hgetall(keys.KEPT))))
 
 
 def turns_waiting(client: Redis) -> tuple[int, float | None]:
@@ -93,11 +71,14 @@ def turns_waiting(client: Redis) -> tuple[int, float | None]:
     return count, min(times, default=None)
 
 
-def _read_release(settings: Settings, status: Status) -> None:
-    path = current_release(settings.hmem_memory_dir)
-    if path is not None:
-        manifest = read_manifest(path)
-        status.release = manifest.run
-        status.index_error = None if settings.embedder == "none" else misfit(settings, manifest)
-        status.chats = manifest.chats
-        status.turns_archived = manifest.turns
+def _of_release(settings: Settings) -> dict[str, Any]:
+    """`index_error`: why MEMORY_BACKEND is not in the release."""
+    found: dict[str, Any] = {"release": None, "index_error": None, "chats": 0, "turns_archived": 0, "pin": None}
+    with suppress(ReleaseRefused):  # which the checks name
+        if path := current_release(settings.hmem_memory_dir):
+            manifest = read_manifest(path)
+            why = None if settings.embedder == "none" else misfit(settings, manifest)
+            found |= {"release": manifest.run, "index_error": why}
+            found |= {"chats": manifest.chats, "turns_archived": manifest.turns}
+        found["pin"] = read_pin(settings.hmem_memory_dir)
+    return found

@@ -18,10 +18,10 @@ BUDGETS = {
     "dispatcher/bots": 2513,
     "dispatcher/chat_data": 2087,
     "dispatcher/claude": 950,
-    "dispatcher/cli": 1633,
-    "dispatcher/features": 7610,
-    "dispatcher/health": 1307,
-    "dispatcher/installation": 1621,
+    "dispatcher/cli": 1630,
+    "dispatcher/features": 7586,
+    "dispatcher/health": 1289,
+    "dispatcher/installation": 1602,
     "dispatcher/memory": 4128,
     "dispatcher/prompt": 831,
     "dispatcher/queue": 1123,
@@ -48,7 +48,7 @@ BUDGETS = {
     "shared/turns": 1111,
     "shared/vectors": 1615,
     "shared/wire": 663,
-    "tests": 44498,
+    "tests": 44426,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 74, 40, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 46_546
+    assert product <= 46_482
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

@@ -19,15 +19,18 @@ from shared.text.logs import Logger
 
 log = Logger()
 
-#: Seconds that the service has for its answer, and for which no other dispatcher calls it.
-ANSWER_SECONDS, TURN_SECONDS = 10.0, 50.0
+#: Seconds that the service has for its answer.
+ANSWER_SECONDS = 10.0
 #: A night that ended so many seconds ago is not reported any more: it says nothing about today.
 OLD_SECONDS = 86_400.0
 KUMA = "/api/push/"
 
 
 def beat(setup: Setup) -> None:
-    """Call the address if the last night is a new one; RedisError if Redis does not answer. A call that fails is repeated by the next look."""
+    """Call the address if the last night is a new one; RedisError if Redis does not answer. A call that fails is repeated by the next look.
+
+    Two dispatchers that look at once both call it, which says the same twice.
+    """
     url = setup.settings.of(DigestSettings).heartbeat_url
     if not url:
         return
@@ -42,8 +45,6 @@ def beat(setup: Setup) -> None:
         return
     if now - ended > OLD_SECONDS:
         outgoing.note("heartbeat", name)
-        return
-    if not outgoing.my_turn("heartbeat", now, TURN_SECONDS):
         return
     if (why := call(address(url, well=well))) is None:
         outgoing.note("heartbeat", name)

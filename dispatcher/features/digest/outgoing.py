@@ -27,9 +27,8 @@ class Outgoing:
     def __init__(self, client: Redis, settings: Settings) -> None:
         self._secret = secret_in(settings)
         self._redis: Any = client  # it returns bytes; the library's types are bytes or str
-        self._alarm, self._once_a_day, self._turn = (
-            client.register_script(script_text(f"features/digest/{name}")) for name in ("alarm", "once_a_day", "turn")
-        )
+        self._alarm = client.register_script(script_text("features/digest/alarm"))
+        self._once_a_day = client.register_script(script_text("features/digest/once_a_day"))
 
     def alarm(self, name: str, chat: str, text: str, now: float, *, lasts: bool, cause: str = "") -> bool:
         """Send an alarm's text, if there is a chat and it is new, has another cause or is a day old, or, where it is over, that all is well;
@@ -58,10 +57,6 @@ class Outgoing:
 
     def note(self, field: str, value: str) -> None:
         self._redis.hset(own.MORNING, field, value)
-
-    def my_turn(self, what: str, now: float, seconds: float) -> bool:
-        """Whether no other dispatcher does this now; then none begins it for so many seconds."""
-        return bool(self._turn(keys=[own.MORNING], args=[f"{what}-until", f"{now:.3f}", seconds]))
 
     def language(self, chat: str) -> str | None:
         """The language that the chat has chosen."""

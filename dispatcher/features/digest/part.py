@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from datetime import time as clock
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import redis
 from redis.asyncio import Redis as AsyncRedis
@@ -28,13 +28,12 @@ from dispatcher.features.digest.settings import DigestSettings, report_due
 from dispatcher.health.checks.host import our_directories
 from dispatcher.health.findings import Setup
 from dispatcher.health.hooks import morning_line
-from dispatcher.health.nights import nights_of, read_records
+from dispatcher.health.nights import nights_of, records_of
 from shared.hooks import features, hook
 from shared.text.logs import Logger
 from shared.text.translations import later, tr
 from shared.turns.records import Task
 from shared.turns.signed import choice
-from shared.wire import keys
 
 log = Logger()
 
@@ -151,16 +150,16 @@ def send_report(setup: Setup) -> bool:
     from dispatcher.features.digest.alarms import problems
     from dispatcher.features.digest.report import Morning, report_text
 
-    told, client = outgoing.noted("report-run"), cast(Any, setup.redis)
+    told, client, good = outgoing.noted("report-run"), setup.redis, nights_of(setup.redis).good
     morning = Morning(
         now,
         settings.timezone,
-        read_records(client.get(keys.NIGHT_REPORT)),
-        nights_of(client).good,
+        records_of(client),
+        good,
         int(told) if told.isdecimal() else None,
         min(_free_bytes(setup), default=None),
         problems(setup),
-        features().ask(morning_line, client=client, run=good[0]) if (good := nights_of(client).good) else (),
+        features().ask(morning_line, client=client, run=good[0]) if good else (),
     )
     commands = [command for _, command in morning.told_by_features]
     return outgoing.report(chat, report_text(morning), day, now, morning.newest_run, commands)

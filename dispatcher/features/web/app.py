@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from redis import Redis
 from starlette.applications import Starlette
@@ -21,13 +22,12 @@ from starlette.staticfiles import StaticFiles
 
 from dispatcher.features.web.jobs import Jobs
 from dispatcher.features.web.render import STATIC, render
-from dispatcher.features.web.requests.access import LONGEST_SECONDS, Access, Grant, PageSessions, Session
+from dispatcher.features.web.requests.access import LONGEST_SECONDS, Access, Session
 from dispatcher.features.web.requests.asked import Asked, NotShown
 from dispatcher.features.web.requests.guard import BODY_BYTES, Guard
-from dispatcher.features.web.requests.password import PasswordTries, TooManyTries, source_of
+from dispatcher.features.web.requests.password import TooManyTries, source_of
 from dispatcher.features.web.requests.uploads import store_upload
 from shared.config.settings import Settings
-from shared.config.values import named_chats
 from shared.errors import InvalidInput
 from shared.system.command import translate
 from shared.text.logs import Logger
@@ -49,14 +49,6 @@ class Page:
 
 
 @dataclass(frozen=True)
-class PasswordDoor:
-    """What the password of one's own opens."""
-
-    tries: PasswordTries
-    sessions: PageSessions
-
-
-@dataclass(frozen=True)
 class PageServices:
     """What all requests share."""
 
@@ -66,10 +58,6 @@ class PageServices:
     jobs: Jobs
     port: int
     secure: bool = False  # the browser's connection has TLS
-    password: PasswordDoor | None = None
-
-    def session(self, request: Request) -> Session | None:
-        return self.access.session(request.cookies.get(self.cookie, ""))
 
     @property
     def cookie(self) -> str:
@@ -80,44 +68,39 @@ class PageServices:
 def application(served: PageServices, pages: Sequence[Page], origins: Sequence[str], proxy: str) -> Starlette:
     """`origins`: the values of that header that are ours; `proxy`: the address that alone may ask, "" for any."""
     routes: list[BaseRoute] = [
-        Route(page.path, _endpoint(served, page), methods=["POST" if page.writes else "GET"]) for page in pages
+        Route(page.path, partial(_answer, served, page), methods=["POST" if page.writes else "GET"]) for page in pages
     ]
     routes += [
-        Route("/enter", _enter, methods=["GET", "POST"]),
-        Route("/leave", _leave, methods=["POST"]),
+        Route("/enter", partial(_enter, served), methods=["GET", "POST"]),
+        Route("/leave", partial(_leave, served), methods=["POST"]),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     handlers = {HTTPException: _http_error, Exception: _defect}
     guard = Middleware(Guard, origins=origins, proxy=proxy)
-    made = Starlette(routes=routes, middleware=[guard], exception_handlers=handlers)
-    made.state.served = served
-    return made
+    return Starlette(routes=routes, middleware=[guard], exception_handlers=handlers)
 
 
-def _endpoint(served: PageServices, page: Page) -> Callable[[Request], object]:
-    async def endpoint(request: Request) -> Response:
-        session = served.session(request)
-        if session is None:
-            return _door(served, 401)
-        grant = session.grant
-        if (page.writes and grant.read_only) or (page.whole_host and not grant.whole_host):
-            return _error(404, NOT_HERE)
-        try:
-            form = await _form(request, page, session, served.settings) if page.writes else {}
-            asked = Asked(
-                session, served.settings, served.redis, served.jobs, request.url.path,
-                {**request.query_params, **request.path_params}, form, request.headers.get("hx-request") == "true",
-            )  # fmt: skip
-            return await run_in_threadpool(page.answer, asked)
-        except NotShown:
-            return _error(404, NOT_HERE)
-        except Exception as error:
-            ours = translate(error)
-            if ours is None:
-                raise
-            return _error(400 if isinstance(ours, InvalidInput) else 503, str(ours))
-
-    return endpoint
+async def _answer(served: PageServices, page: Page, request: Request) -> Response:
+    session = served.access.session(request.cookies.get(served.cookie, ""))
+    if session is None:
+        return _door(served, 401)
+    grant = session.grant
+    if (page.writes and grant.read_only) or (page.whole_host and not grant.whole_host):
+        return _error(404, NOT_HERE)
+    try:
+        form = await _form(request, page, session, served.settings) if page.writes else {}
+        asked = Asked(
+            session, served.settings, served.redis, served.jobs, request.url.path,
+            {**request.query_params, **request.path_params}, form, request.headers.get("hx-request") == "true",
+        )  # fmt: skip
+        return await run_in_threadpool(page.answer, asked)
+    except NotShown:
+        return _error(404, NOT_HERE)
+    except Exception as error:
+        ours = translate(error)
+        if ours is None:
+            raise
+        return _error(400 if isinstance(ours, InvalidInput) else 503, str(ours))
 
 
 NOT_HERE = "There is no such page, or this link does not open it."
@@ -139,9 +122,8 @@ async def _form(request: Request, page: Page, session: Session, settings: Settin
         return form
 
 
-async def _enter(request: Request) -> Response:
+async def _enter(served: PageServices, request: Request) -> Response:
     """A token, from the link or from the form, or the password becomes a session; the address without the token follows."""
-    served: PageServices = request.app.state.served
     token = request.query_params.get("token", "")
     if request.method == "POST":
         form = await request.form(max_files=0, max_fields=3)
@@ -155,13 +137,11 @@ async def _enter(request: Request) -> Response:
 
 
 async def _enter_by_password(served: PageServices, request: Request, password: str) -> Response:
-    source = source_of(request, behind_proxy=served.secure)
     try:
-        if served.password is None or not await served.password.tries.is_right(password, source):
-            return _door(served, 401, WRONG_PASSWORD)
+        name = await served.access.enter_by_password(password, source_of(request, behind_proxy=served.secure))
     except TooManyTries:
         return _door(served, 429, TOO_MANY_TRIES)
-    return _entered(served, served.password.sessions.begin(), LONGEST_SECONDS)
+    return _entered(served, name, LONGEST_SECONDS) if name else _door(served, 401, WRONG_PASSWORD)
 
 
 def _entered(served: PageServices, name: str, seconds: float | None = None) -> Response:
@@ -174,8 +154,7 @@ def _entered(served: PageServices, name: str, seconds: float | None = None) -> R
     return answer
 
 
-async def _leave(request: Request) -> Response:
-    served: PageServices = request.app.state.served
+async def _leave(served: PageServices, request: Request) -> Response:
     ended = served.access.leave(request.cookies.get(served.cookie, ""))
     answer = _door(served, 200, left=True) if ended else _error(503, NOT_ENDED)
     answer.delete_cookie(served.cookie, path="/", httponly=True, samesite="strict", secure=served.secure)
@@ -189,8 +168,8 @@ TOO_MANY_TRIES = "Too many tries are waiting. Wait a minute, or open a link: hme
 
 
 def _door(served: PageServices, status: int, wrong: str = "", *, left: bool = False) -> Response:
-    has_password = served.password is not None
-    return HTMLResponse(render("door.html", title="Enter", wrong=wrong, left=left, has_password=has_password), status)
+    page = render("door.html", title="Enter", wrong=wrong, left=left, has_password=served.access.has_password)
+    return HTMLResponse(page, status)
 
 
 def _error(status: int, sentence: str) -> Response:
@@ -207,10 +186,3 @@ async def _http_error(_: Request, error: Exception) -> Response:
 async def _defect(request: Request, error: Exception) -> Response:
     log.error("a page failed", page=request.url.path, error=type(error).__name__, exc_info=error)
     return _error(500, "This page failed by a defect of the program. Its log has the details; please report it.")
-
-
-def grants_of(chats: str, *, read_only: bool) -> list[Grant]:
-    """Those of the printed links: the owner's, and one for a look; `chats`: the only ones that they show."""
-    shown = named_chats(chats) or None
-    look = Grant(shown, read_only=True)
-    return [look] if read_only else [Grant(shown), look]

@@ -10,21 +10,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dispatcher.chat_data.forget.layers.files import remove_old_uploads
-from dispatcher.features.web.app import PageServices, PasswordDoor, application, grants_of
+from dispatcher.features.web.app import PageServices, application
 from dispatcher.features.web.jobs import Jobs
 from dispatcher.features.web.pages import PAGES
-from dispatcher.features.web.requests.access import UNUSED_SECONDS, Access, Grant, PageSessions
+from dispatcher.features.web.requests.access import Access, Grant
 from dispatcher.features.web.requests.guard import origin_of
-from dispatcher.features.web.requests.password import PasswordTries
 from dispatcher.features.web.settings import WebSettings
 from shared.config.settings import Settings
-from shared.config.values import listen_address
+from shared.config.values import listen_address, named_chats
 from shared.errors import InvalidInput, SettingsError
 from shared.wire.client import COMMAND, open_redis
 
 if TYPE_CHECKING:
     import uvicorn
-    from redis import Redis
 
 #: Seconds that running requests get at the end.
 STOP_SECONDS = 3
@@ -36,9 +34,7 @@ class Prepared:
 
     server: uvicorn.Server
     listener: socket.socket
-    redis: Redis
-    access: Access
-    jobs: Jobs
+    served: PageServices
     links: list[str]
 
     def run(self) -> None:
@@ -47,8 +43,8 @@ class Prepared:
 
     def close(self) -> None:
         self.listener.close()
-        self.redis.close()
-        self.jobs.close()
+        self.served.redis.close()
+        self.served.jobs.close()
 
 
 def prepare(settings: Settings, listen: str, chats: str = "", *, read_only: bool = False) -> Prepared:
@@ -60,11 +56,11 @@ def prepare(settings: Settings, listen: str, chats: str = "", *, read_only: bool
     secure = _checked(settings, host)
     listener = _listener(host, port)
     bound = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    grants, redis = grants_of(chats, read_only=read_only), open_redis(settings.redis_url, COMMAND)
     remove_old_uploads(settings)
-    jobs, password = Jobs(settings), _password_door(settings, grants[0], port)
-    access = Access(grants, password.sessions if password else None)
-    served = PageServices(settings, access, redis, jobs, port, secure, password)
+    shown, hash_of_it = named_chats(chats) or None, own.web_password.get_secret_value() if own.web_password else ""
+    grants = [Grant(shown, read_only=True)] if read_only else [Grant(shown), Grant(shown, read_only=True)]
+    access = Access(grants, hash_of_it, settings.hmem_state_dir / f"web-sessions-{port}.json")
+    served = PageServices(settings, access, open_redis(settings.redis_url, COMMAND), Jobs(settings), port, secure)
     app = application(served, PAGES, _origins(settings, bound, host), own.web_proxy)
     base = origin_of(own.web_origin or bound)
     links = [f"{base}/enter?token={token}" for token, _ in access.tokens]
@@ -78,23 +74,14 @@ def prepare(settings: Settings, listen: str, chats: str = "", *, read_only: bool
         timeout_graceful_shutdown=STOP_SECONDS,
         ws="none",
     )
-    return Prepared(uvicorn.Server(config), listener, redis, access, jobs, links)
-
-
-def _password_door(settings: Settings, grant: Grant, port: int) -> PasswordDoor | None:
-    """It opens what the first link opens."""
-    own = settings.of(WebSettings)
-    if own.web_password is None:
-        return None
-    hash_of_it, file = own.web_password.get_secret_value(), settings.hmem_state_dir / f"web-sessions-{port}.json"
-    return PasswordDoor(PasswordTries(hash_of_it), PageSessions(hash_of_it, grant, UNUSED_SECONDS, file))
+    return Prepared(uvicorn.Server(config), listener, served, links)
 
 
 def serve(settings: Settings, listen: str, chats: str, *, read_only: bool) -> None:
     """Print the links, and serve until it is stopped."""
     with closing(prepare(settings, listen, chats, read_only=read_only)) as prepared:
         if settings.of(WebSettings).web_password is None or sys.stdout.isatty():
-            _print_links(prepared.links, prepared.access)
+            _print_links(prepared.links, prepared.served.access)
         else:  # of a service: no link stays in its log
             sys.stderr.write("The page is served, and its password opens it. Links are printed on a terminal alone.\n")
         prepared.run()

@@ -78,23 +78,21 @@ class Terminal:
     ) -> str:
         """An answer that `check` accepts (it returns the value, or raises ValueError or SettingsError with a sentence). `given`, by the environment
         or a file, is not asked for. InstallationIncomplete if nobody is there to ask and there is no default."""
-        if value := given or (default if self.unattended else ""):
-            try:
-                return check(value)
-            except (ValueError, SettingsError) as error:
-                shown = "" if secret else f" (it is {value!r})"
-                raise InstallationIncomplete(
-                    f"{question}: {str(error).rstrip('.')}{shown}. Correct it, then run hmem init again."
-                ) from error
-        if self.unattended:
+        value = given or (default if self.unattended else "")
+        if self.unattended and not value:
             raise InstallationIncomplete(
                 f"{question} is not given. Set it in the environment for --yes, or run hmem init on a terminal."
             )
         for _ in range(TRIES):
-            answer = self._read(f"  {question}" + (f" [{default}]" if default else "") + ": ", secret=secret) or default
+            prompt = f"  {question}" + (f" [{default}]" if default else "") + ": "
             try:
-                return check(answer)
+                return check(value or self._read(prompt, secret=secret) or default)
             except (ValueError, SettingsError) as error:
+                if value:
+                    shown = "" if secret else f" (it is {value!r})"
+                    raise InstallationIncomplete(
+                        f"{question}: {str(error).rstrip('.')}{shown}. Correct it, then run hmem init again."
+                    ) from error
                 self.say(f"  {error}")
         raise InstallationIncomplete(
             f"{question} was not understood {TRIES} times. Run hmem init again when you have it."

@@ -83,9 +83,9 @@ def _ask_chat(installation: InstallationInProgress, bot: str) -> None:
         )
     code = f"{secrets.randbelow(1_000_000):06}"
     terminal.say(f"  Now write to {bot} in Telegram, in your own chat with it: hello {code}")
-    hello = wait_for_hello(installation, bot, code)
-    installation.values.update(ALLOWED_CHATS=str(hello.chat), OWNERS=str(hello.chat), REPORT_CHAT=str(hello.chat))
-    terminal.done("chat", f"{hello.chat} ({hello.name})")
+    chat, name = wait_for_hello(installation, bot, code)
+    installation.values |= dict.fromkeys(("ALLOWED_CHATS", "OWNERS", "REPORT_CHAT"), str(chat))
+    terminal.done("chat", f"{chat} ({name})")
 
 
 def ask_night(installation: InstallationInProgress) -> None:

@@ -213,37 +213,26 @@ def _first_night(installation: InstallationInProgress) -> str:
 
 
 def _examine(installation: InstallationInProgress) -> int:
-    """The doctor's findings, and how it goes on."""
-    terminal, code = installation.terminal, show_findings(installation)
+    """The problems and warnings of the doctor with what to do, and how it goes on; the doctor's exit code."""
+    terminal = installation.terminal
+    with terminal.busy("Examining everything (hmem doctor)"):
+        report = ask_hmem(installation, "doctor")
+    findings, code = report.get("findings", []), int(report.get("exit_code", 1))
+    show = {"problem": terminal.failed, "warning": terminal.note}
+    for finding in findings:
+        if finding["state"] in show:
+            show[finding["state"]](finding["name"], f"{finding['sentence']} {finding['fix']}")
+    if code == 0:
+        terminal.done("doctor", f"{len(findings)} checks, no problem")
     for note in installation.notes:
         terminal.note("note", note)
     terminal.title("Ready" if code == 0 else "Installed, but see the problems above (hmem doctor shows them again)")
     hmem = "hmem" if shutil.which("hmem") == str(BINARIES / "hmem") else str(BINARIES / "hmem")
     terminal.say("  Write to your bot. Then:")
     undo = f"init --undo{' --user' if installation.as_user else ''}"
-    for words, what in (
-        ("status", "how it is doing"),
-        ("web", "your page"),
-        (undo, "uninstall, but keep conversations"),
-    ):
+    further = {"status": "how it is doing", "web": "your page", undo: "uninstall, but keep conversations"}
+    for words, what in further.items():
         terminal.say(f"    {hmem} {words:20} {what}")
-    return code
-
-
-def show_findings(installation: InstallationInProgress) -> int:
-    """The problems and warnings of the doctor, and what to do; its exit code."""
-    terminal = installation.terminal
-    with terminal.busy("Examining everything (hmem doctor)"):
-        report = ask_hmem(installation, "doctor")
-    findings = report.get("findings", [])
-    for finding in findings:
-        if finding["state"] == "problem":
-            terminal.failed(finding["name"], f"{finding['sentence']} {finding['fix']}")
-        elif finding["state"] == "warning":
-            terminal.note(finding["name"], f"{finding['sentence']} {finding['fix']}")
-    code = int(report.get("exit_code", 1))
-    if code == 0:
-        terminal.done("doctor", f"{len(findings)} checks, no problem")
     return code
 
 

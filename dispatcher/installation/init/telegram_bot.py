@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -27,15 +26,6 @@ READY = (
 )
 
 
-@dataclass(frozen=True)
-class Hello:
-    """A message to the bot: the chat (a person's has that person's number), how Telegram calls who wrote it, and its text."""
-
-    chat: int
-    name: str
-    text: str
-
-
 def prove_token(settings: Settings) -> str:
     """The bot's name at Telegram (getMe). ValueError if the token is wrong, InstallationIncomplete if Telegram cannot be reached."""
 
@@ -45,11 +35,12 @@ def prove_token(settings: Settings) -> str:
     return _with_telegram(settings, ask)
 
 
-def wait_for_hello(installation: InstallationInProgress, bot: str, code: str) -> Hello:
-    """The first message of a private chat that holds this number. It is confirmed to Telegram with all before it, so the bot never gets it."""
+def wait_for_hello(installation: InstallationInProgress, bot: str, code: str) -> tuple[int, str]:
+    """(chat, how Telegram calls who wrote) of the first message of a private chat that holds this number. It is confirmed to Telegram with all
+    before it, so the bot never gets it."""
     with installation.terminal.busy("Waiting for your message"):
 
-        async def ask(telegram: Any) -> Hello:
+        async def ask(telegram: Any) -> tuple[int, str]:
             from dispatcher.bots.telegram.client import until_telegram_takes_it
 
             end = time.monotonic() + HELLO_SECONDS
@@ -58,8 +49,7 @@ def wait_for_hello(installation: InstallationInProgress, bot: str, code: str) ->
                 if updates:  # waiting ones come at once, again and again
                     await asyncio.sleep(1.0)
                 for update in updates:
-                    hello = _hello(update)
-                    if hello and hello.chat > 0 and code in hello.text:
+                    if hello := _hello(update, code):
                         await until_telegram_takes_it(partial(telegram.updates, int(update["update_id"]) + 1, 0), TRIES)
                         return hello
             raise InstallationIncomplete(
@@ -78,16 +68,15 @@ def send(settings: Settings, chat: int, text: str) -> None:
     _with_telegram(settings, ask)
 
 
-def _hello(update: dict[str, Any]) -> Hello | None:
-    message = update.get("message")
-    if not isinstance(message, dict) or not message.get("from") or not message.get("chat"):
-        return None
-    person = message["from"]
-    if person.get("is_bot"):
+def _hello(update: dict[str, Any], code: str) -> tuple[int, str] | None:
+    """A private chat has its person's number; a group's is negative."""
+    message = update.get("message") or {}
+    person, chat = message.get("from") or {}, message.get("chat") or {}
+    if person.get("is_bot", True) or chat.get("id", 0) <= 0 or code not in (message.get("text") or ""):
         return None
     name = " ".join(filter(None, (person.get("first_name"), person.get("last_name"))))
     name += f" (@{person['username']})" if person.get("username") else ""
-    return Hello(int(message["chat"]["id"]), "".join(filter(str.isprintable, name)), str(message.get("text") or ""))
+    return int(chat["id"]), "".join(filter(str.isprintable, name))
 
 
 def _with_telegram(settings: Settings, ask: Callable[[Any], Awaitable[Found]]) -> Found:

@@ -66,7 +66,7 @@ def test_who_stands_in_redis_as_a_dispatcher_can_fail_a_night_with_a_sentence_on
         light.night(publish_wait=0.3)
     assert "redis-cli SREM hcli:mem:workers NAME" in str(failed.value)
     assert ("is not a run number" in str(failed.value)) == (says != "1")
-    assert read_status(light.settings(), light.redis).workers == living(light.redis)
+    assert read_status(light.settings(), light.redis)["workers"] == living(light.redis)
     setup = Setup(light.settings(), light.redis)
     assert not [check.name for check in CHECKS if "redis" in check.needs and carry_out(check, setup).code == 1]
     assert living(light.redis) == {"fake": 1 if says == "1" else None}

@@ -34,5 +34,4 @@ RUNS = [
     once("hcli:mem:morning", *REPORT, "", "other", "value"),
     once("hcli:mem:morning", *REPORT, "1", "other", "value", before=("HSET hcli:mem:morning report 2026-11-27",)),
     once("hcli:mem:digests", "9912", "2026-11-28", "2026-11-29", "digest", "1", before=OWNER),
-    ScriptRun("dispatcher/features/digest/turn", "dispatcher", ("report-until", 1000, 60)),
 ]

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 import pytest
 from redis import Redis
 
-from dispatcher.features.digest import heartbeat
 from dispatcher.features.digest.heartbeat import beat
-from dispatcher.features.digest.outgoing import Outgoing
 from dispatcher.features.digest.tests.looking import DAY, HOUR, MINUTE, at, failed_night, good_night
 from dispatcher.health.findings import Setup
 from shared.config.settings import load_settings
@@ -59,15 +57,6 @@ def test_a_call_that_fails_is_repeated_by_the_next_look(redis: Redis, service: H
     for minute in range(4):
         look(redis, f"{service.url}/ping/4711", NOW + minute * MINUTE)
     assert len(service.asked) == 3
-
-
-def test_while_one_dispatcher_calls_no_other_does(redis: Redis, service: HeartbeatServer) -> None:
-    good_night(redis, NOW)
-    assert Outgoing(redis, load_settings()).my_turn("heartbeat", NOW, heartbeat.TURN_SECONDS)
-    look(redis, service.url, NOW + 1)
-    assert service.asked == []
-    look(redis, service.url, NOW + MINUTE)
-    assert service.asked == ["/"], "that one died"
 
 
 def test_why_a_call_failed_never_names_the_address(redis: Redis, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, cast
+from typing import Any
 
 from redis.exceptions import RedisError
 from starlette.responses import Response
@@ -14,13 +14,12 @@ from dispatcher.features.web.reading.everywhere import said_at, search_everywher
 from dispatcher.features.web.reading.hits import readable_hits
 from dispatcher.features.web.reading.news import due, learned, yesterday
 from dispatcher.features.web.requests.asked import Asked
-from dispatcher.health.doctor import examine
-from dispatcher.health.nights import nights_of, read_records
+from dispatcher.health.doctor import status_problems
+from dispatcher.health.nights import nights_of, records_of
 from dispatcher.memory.day.chats import all_chats
 from dispatcher.memory.day.open_memory import OpenedMemory
 from shared.errors import HmemError, StoreUnavailable
 from shared.system.command import translate
-from shared.wire import keys
 
 #: Chats of the first page, and about how much is shown of a hit. Characters.
 CHATS, HIT_CHARACTERS = 20, 500
@@ -60,13 +59,11 @@ def _news(
 def _health(asked: Asked) -> dict[str, Any]:
     """As far as it is known at once: `error`, or `faults`, and the last good night with its new messages."""
     try:
-        faults = [one for one in examine(asked.settings, lambda check: check.status) if one.state == "problem"]
-        nights = nights_of(asked.redis)
-        records = read_records(cast(bytes | None, asked.redis.get(keys.NIGHT_REPORT)))
+        faults, nights = status_problems(asked.settings), nights_of(asked.redis)
     except (HmemError, RedisError, OSError) as failed:
         return {"error": translate(failed) or failed}
     run, ended = nights.good or (None, None)
-    new = next((one.new for one in records if one.run == run and one.new is not None), None)
+    new = next((one.new for one in records_of(asked.redis) if one.run == run and one.new is not None), None)
     return {"error": None, "faults": faults, "ended": ended, "new": new}
 
 

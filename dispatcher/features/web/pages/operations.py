@@ -9,7 +9,7 @@ from redis.exceptions import RedisError
 from starlette.responses import Response
 
 from dispatcher.features.web.requests.asked import Asked, NotShown
-from dispatcher.health.doctor import examine
+from dispatcher.health.doctor import examine, status_problems
 from dispatcher.health.findings import Finding
 from dispatcher.health.status import read_status
 from shared.config.settings import Settings
@@ -24,7 +24,7 @@ def page(asked: Asked) -> Response:
     status, error, faults = None, None, list[Finding]()
     try:
         status = read_status(asked.settings, asked.redis)
-        faults = [one for one in examine(asked.settings, lambda check: check.status) if one.state == "problem"]
+        faults = status_problems(asked.settings)
     except (HmemError, RedisError, OSError) as failed:
         error = f"The state cannot be read. {translate(failed) or failed}"
     return asked.page(

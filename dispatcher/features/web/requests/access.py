@@ -14,6 +14,7 @@ from pathlib import Path
 import orjson
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
+from dispatcher.features.web.requests.password import PasswordTries
 from shared.system.files import write_atomic
 
 #: Bytes of randomness in a token and in a session's name (OWASP asks for at least 8 in a session's): nobody guesses them.
@@ -114,20 +115,37 @@ class PageSessions:
 
 
 class Access:
-    """For the server's thread alone. `kept`: the sessions of the password, if there is one; `now` is the clock in seconds, for tests."""
+    """For the server's thread alone. The password, if there is one (`hash_of_it`), opens what the first link opens, and `file` keeps its sessions;
+    `now` is the clock in seconds, for tests."""
 
     def __init__(
-        self, grants: Sequence[Grant], kept: PageSessions | None = None, now: Callable[[], float] = time.time
+        self,
+        grants: Sequence[Grant],
+        hash_of_it: str = "",
+        file: Path | None = None,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.tokens = [(secrets.token_urlsafe(TOKEN_BYTES), grant) for grant in grants]
         self._of_links = [PageSessions(token, grant, LINK_UNUSED_SECONDS, now=now) for token, grant in self.tokens]
-        self._all = [*self._of_links, *([kept] if kept else [])]
+        self._of_password = PageSessions(hash_of_it, grants[0], UNUSED_SECONDS, file, now) if hash_of_it else None
+        self._all = [*filter(None, (*self._of_links, self._of_password))]
+        self._tries = PasswordTries(hash_of_it)
 
     def enter(self, token: str) -> str | None:
         """The name of a new session for a token; None for a wrong one."""
         for (own, _), sessions in zip(self.tokens, self._of_links, strict=True):
             if hmac.compare_digest(own.encode(), token.encode()):
                 return sessions.begin()
+        return None
+
+    @property
+    def has_password(self) -> bool:
+        return self._of_password is not None
+
+    async def enter_by_password(self, password: str, source: str) -> str | None:
+        """The same for the password, tried from that address. TooManyTries if too many wait."""
+        if self._of_password and await self._tries.is_right(password, source):
+            return self._of_password.begin()
         return None
 
     def session(self, name: str) -> Session | None:

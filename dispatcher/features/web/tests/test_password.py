@@ -5,19 +5,15 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
-import os
-import pty
 import re
 import stat
-import subprocess
-import threading
 import tomllib
 import unicodedata
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import httpx
 import pytest
@@ -36,12 +32,12 @@ from dispatcher.features.web.requests.password import (
     is_right,
     source_of,
 )
+from dispatcher.features.web.service import set_password
 from dispatcher.features.web.tests.conftest import Site, serving
 from shared.config.settings import settings_from
 from shared.errors import InvalidInput, SettingsError
-from shared.system.processes import day_command
 from tests.support.machine import wait_for
-from tests.support.world import REPOSITORY, World
+from tests.support.world import World
 
 PASSWORD, OTHER = "correct horse battery", "another horse battery"
 HASH = hashed(PASSWORD)
@@ -86,11 +82,19 @@ def test_wrong_tries_of_somebody_else_neither_delay_the_owner_nor_lock_them_out(
         assert tried(site, PASSWORD, "203.0.113.9").status_code == 200
         assert not all(one.done() for one in flood), "the owner does not wait for the stranger's tries"
         seen = {"Host": "memory.example.org", "X-Forwarded-For": "198.51.100.7"}
-        token = site.prepared.access.tokens[0][0]
+        token = site.prepared.served.access.tokens[0][0]
         assert site.client().get("/enter", params={"token": token}, headers=seen).status_code == 200, "links never wait"
         assert {one.result().status_code for one in flood} == {401, 429}
 
 
+@pytest.fixture
+def no_hashing() -> Iterator[None]:
+    """Where it counts who waits for whom."""
+    with patch("dispatcher.features.web.requests.password.is_right", lambda _, password: password == PASSWORD):
+        yield
+
+
+@pytest.mark.usefixtures("no_hashing")
 def test_each_wrong_try_of_an_address_makes_its_next_one_wait_longer() -> None:
     waits: list[float] = []
 
@@ -109,6 +113,7 @@ def test_each_wrong_try_of_an_address_makes_its_next_one_wait_longer() -> None:
     assert waits == [0.5, 1, 2, 4, LONGEST_DELAY, LONGEST_DELAY, LONGEST_DELAY, LONGEST_DELAY]
 
 
+@pytest.mark.usefixtures("no_hashing")
 def test_an_address_has_few_tries_at_once() -> None:
     async def flood() -> list[object]:
         tries = PasswordTries(HASH, lambda _: asyncio.sleep(0))
@@ -119,6 +124,7 @@ def test_an_address_has_few_tries_at_once() -> None:
     assert sum(isinstance(one, TooManyTries) for one in found) == 30 - WAITING
 
 
+@pytest.mark.usefixtures("no_hashing")
 def test_many_addresses_fill_a_short_queue_and_are_sent_away_at_once() -> None:
     async def flood() -> tuple[list[bool | BaseException], bool]:
         tries = PasswordTries(HASH)
@@ -247,54 +253,27 @@ def test_a_password_is_hashed_long_enough_and_the_same_however_it_is_typed(monke
     assert "my real" not in str(refused.value)
 
 
-def typed(world: World, *lines: str, **more: str) -> tuple[int, str]:
-    """`hmem web --password` on a terminal where these are typed; its exit code, and what that terminal shows."""
-    ours, theirs = pty.openpty()
-    command = day_command("web", "--password")
-    environment = {**world.variables(**more), "PYTHONPATH": str(REPOSITORY)}
-    process = subprocess.Popen(
-        command, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
-    )
-    os.close(theirs)
-    shown = bytearray()
-
-    def read() -> None:
-        while True:
-            try:
-                part = os.read(ours, 4096)
-            except OSError:  # the other side has ended
-                return
-            shown.extend(part)
-
-    def asked(number: int) -> bool:
-        return shown.count(b": ") > number
-
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
-    for number, line in enumerate(lines):
-        wait_for(partial(asked, number), "the question")
-        os.write(ours, line.encode() + b"\n")
-    code = process.wait(60)
-    reader.join(10)
-    os.close(ours)
-    return code, shown.decode()
-
-
-def test_the_password_is_asked_twice_unseen_and_its_hash_is_the_owners_secret(light: World, tmp_path: Path) -> None:
-    file = tmp_path / "own.toml"
+def test_the_password_is_asked_twice_unseen_and_its_hash_is_the_owners_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, prompt = tmp_path / "own.toml", Mock(return_value=PASSWORD)
+    monkeypatch.setenv("HMEM_CREDENTIALS", str(file))
+    monkeypatch.setattr("typer.prompt", prompt)
     file.write_text("# mine\n")
     file.chmod(0o644)
-    code, shown = typed(light, HMEM_CREDENTIALS=str(file))
-    assert (code, "Others may read" in shown) == (10, True)
+    with pytest.raises(SettingsError, match="Others may read"):
+        set_password()
     file.chmod(0o600)
-    code, shown = typed(light, PASSWORD, PASSWORD, HMEM_CREDENTIALS=str(file))
-    assert code == 0, shown
-    assert PASSWORD not in shown
+    with pytest.raises(InvalidInput, match="asks on a terminal"):
+        set_password()
+    monkeypatch.setattr("sys.stdin", Mock())  # a terminal
+    set_password()
+    prompt.assert_called_once_with("New password", hide_input=True, confirmation_prompt="The same again")
     written = file.read_text()
     assert written.startswith("# mine\n")
     assert is_right(tomllib.loads(written)["WEB_PASSWORD"], PASSWORD)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    code, shown = typed(light, "short", "short", HMEM_CREDENTIALS=str(file))
-    assert (code != 0, "at least 12" in shown, file.read_text() == written) == (True, True, True)
-    refused = light.command("hmem", "web", "--password", check=False)
-    assert "asks on a terminal" in refused.stderr or "no settings file" in refused.stderr
+    prompt.return_value = "short"
+    with pytest.raises(InvalidInput, match="at least 12"):
+        set_password()
+    assert file.read_text() == written
