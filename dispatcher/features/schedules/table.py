@@ -146,19 +146,19 @@ class Schedules(FeatureRows):
             schedules.c.snoozed.is_not_distinct_from(sent.snoozed),
         )
         with self._database.begin() as connection:
-            return self.noted(connection, sa.update(schedules).where(*same).values(values), EventChange.DUE)
+            return self.noted(connection, sa.update(schedules).where(*same).values(values), EventChange.DUE) > 0
 
     def snooze(self, chat_id: str, number: int, until: float | None, connection: Connection | None = None) -> bool:
         """Send it once more at this time; None takes that back. Whether it exists."""
         this = sa.update(schedules).where(schedules.c.chat_id == checked_chat(chat_id), schedules.c.number == number)
         with self._database.joined(connection) as used:
-            return self.noted(used, this.values(snoozed=until), EventChange.CHANGED)
+            return self.noted(used, this.values(snoozed=until), EventChange.CHANGED) > 0
 
     def prune(self, before: float) -> bool:
         """Remove the ones that ended before a time; whether there were any."""
         over = (schedules.c.due.is_(None), schedules.c.snoozed.is_(None), schedules.c.last_due < before)
         with self._database.begin() as connection:
-            return self.noted(connection, sa.delete(schedules).where(*over), EventChange.DONE)
+            return self.noted(connection, sa.delete(schedules).where(*over), EventChange.DONE) > 0
 
 
 def _due(connection: Connection, until: float, most: int, chats: Collection[str] | None = None) -> list[Schedule]:

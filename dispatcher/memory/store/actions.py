@@ -9,24 +9,18 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection
 
-from dispatcher.memory.store.database import Database
-from dispatcher.memory.store.rows import checked_chat, insert
+from dispatcher.memory.store.rows import StoredRows, checked_chat, insert
 from dispatcher.memory.store.tables import actions
 from shared.text.format import storable
 
 
-class Actions:
+class Actions(StoredRows):
     """The table of actions, by chat, task id and the tag's number in the answer."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def outcome(self, chat_id: str, task_id: str, number: int) -> str | None:
         """The outcome of an action; None if it has not been done yet."""
-        this = _key(chat_id, task_id, number)
-        with self._database.reading() as connection:
-            found = connection.execute(sa.select(actions.c.outcome).where(*_where(this))).scalar()
-            return None if found is None else str(found)
+        found = self._rows(sa.select(actions.c.outcome).where(*_where(_key(chat_id, task_id, number))))
+        return str(found[0].outcome) if found else None
 
     def apply_once(
         self,
@@ -61,9 +55,7 @@ class Actions:
         """(chat, task id, number, outcome, POSIX seconds) of each, of one chat or of all; for `hmem forget` and its scan."""
         where = [] if chat_id is None else [actions.c.chat_id == checked_chat(chat_id)]
         columns = (actions.c.chat_id, actions.c.task_id, actions.c.number, actions.c.outcome, actions.c.at)
-        with self._database.reading() as connection:
-            rows = connection.execute(sa.select(*columns).where(*where)).all()
-        yield from (tuple(row) for row in rows)
+        yield from (tuple(row) for row in self._rows(sa.select(*columns).where(*where)))
 
     def unmet(self, chat_id: str) -> set[str]:
         """The tasks that asked to forget something that was not a memory (`Outcome.unmet`)."""

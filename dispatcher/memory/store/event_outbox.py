@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Row, Table
 
 from dispatcher.memory.hooks import feature_tables
 from dispatcher.memory.store.database import Database
-from dispatcher.memory.store.rows import batches, enter, insert, json_list, json_text
+from dispatcher.memory.store.rows import StoredRows, batches, checked_chat, enter, insert, json_list, json_text
 from dispatcher.memory.store.tables import chats, event_outbox, memories
 from shared.turns.events import Event, EventChange, EventKind
 
@@ -29,28 +29,46 @@ def subjects() -> dict[str, Table]:
     return {EventKind.MEMORY.value: memories, **{one.kind: one.table for one in feature_tables()}}
 
 
-def new_uid() -> str:
+def _new_uid() -> str:
     """The id of a new subject."""
     return uuid.uuid4().hex[:16]
 
 
-def note_changes(
-    connection: Connection, kind: str, chat_id: str, changed: Iterable[tuple[str, int]], what: EventChange
-) -> None:
-    """Note in this transaction that these subjects (uid, number) have changed. A mere use does not hide another change that waits."""
-    rows = [
-        {"kind": str(kind), "uid": uid, "chat_id": chat_id, "number": number, "what": what.value, "at": time.time(), "mark": new_uid()}
-        for uid, number in changed
-    ]  # fmt: skip
-    if not rows:
-        return
-    statement = insert(connection, event_outbox)
-    renewed = {
-        name: statement.excluded[name]
-        for name in ("what", "at", "mark")
-        if what is not EventChange.USED or name == "mark"
-    }
-    connection.execute(statement.on_conflict_do_update(index_elements=["kind", "uid"], set_=renewed), rows)
+class NotedRows(StoredRows):
+    """A table whose changes are noted for the archive in the transaction that makes them. `kind`: of its events; `counters`: of the chat, which a new
+    row increases; the first one gives its number."""
+
+    def __init__(self, database: Database, table: Table, kind: str, *counters: str) -> None:
+        super().__init__(database)
+        self._table, self._kind, self._counters = table, kind, counters
+
+    def _insert(self, connection: Connection, values: Mapping[str, Any]) -> Row[Any]:
+        """The new row, with its number and uid."""
+        number = enter(connection, checked_chat(values["chat_id"]), *self._counters)
+        row = {**values, "number": number, "uid": _new_uid()}
+        made = connection.execute(sa.insert(self._table).values(row).returning(*self._table.c)).one()
+        self._note(connection, [made], EventChange.MADE)
+        return made
+
+    def noted(self, connection: Connection, statement: Any, what: EventChange | None) -> int:
+        """Carry out an UPDATE or DELETE, after which `what` became of its rows (None: nothing that a person would miss); how many they are."""
+        named = self._table.c.chat_id, self._table.c.uid, self._table.c.number
+        changed = connection.execute(statement.returning(*named)).all()
+        if what and changed:
+            self._note(connection, changed, what)
+        return len(changed)
+
+    def _note(self, connection: Connection, changed: Iterable[Row[Any]], what: EventChange) -> None:
+        """A mere use does not hide another change that waits."""
+        same = {"kind": self._kind, "what": what.value, "at": time.time()}
+        rows = [
+            {**same, "uid": row.uid, "chat_id": row.chat_id, "number": row.number, "mark": _new_uid()}
+            for row in changed
+        ]
+        statement = insert(connection, event_outbox)
+        renewed = ("mark",) if what is EventChange.USED else ("what", "at", "mark")
+        values = {name: statement.excluded[name] for name in renewed}
+        connection.execute(statement.on_conflict_do_update(index_elements=["kind", "uid"], set_=values), rows)
 
 
 @dataclass(frozen=True)
@@ -61,11 +79,8 @@ class WaitingEvent:
     mark: str
 
 
-class EventOutbox:
+class EventOutbox(StoredRows):
     """StoreUnavailable if the store cannot be reached."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def waiting(self, limit: int) -> list[WaitingEvent]:
         """The events that wait longest, each with the state of its subject now; those of a feature that is not there stay."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
@@ -12,23 +11,20 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection
 
 from dispatcher.memory.store.database import Database
-from dispatcher.memory.store.event_outbox import new_uid, note_changes
+from dispatcher.memory.store.event_outbox import NotedRows
 from dispatcher.memory.store.rows import (
     batches,
     change,
     checked_chat,
     clean,
-    enter,
     hold,
-    in_batches,
     json_list,
     json_text,
     own,
     revisions_of,
     unchanged,
-    without_vector,
 )
-from dispatcher.memory.store.tables import chats, memories
+from dispatcher.memory.store.tables import memories
 from shared.errors import InvalidInput
 from shared.text.format import storable
 from shared.turns.events import EventChange, EventKind
@@ -91,36 +87,22 @@ _WHOLE = [memories.c[one.name] for one in fields(Memory)]
 _LIGHT = [sa.null().label("embedding") if column.name == "embedding" else column for column in _WHOLE]
 
 
-class Memories:
-    """The table of typed memories. A method that writes joins the caller's transaction if one is given as `connection`."""
+class Memories(NotedRows):
+    """The table of typed memories."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def transaction(self) -> AbstractContextManager[Connection]:
-        """A transaction that writes, for several calls."""
-        return self._database.begin()
+        super().__init__(database, memories, EventKind.MEMORY.value, "last_memory", _CHANGES)
 
     def add(self, memory: Memory, *, connection: Connection | None = None) -> Memory:
         """Store a new memory in its chat; returns it with its id and number. InvalidInput if its importance is not 1 to 5."""
-        chat_id = checked_chat(memory.chat_id)
         if not 1 <= memory.importance <= _HIGHEST_IMPORTANCE:
             raise InvalidInput(f"A memory's importance must be 1 to 5, not {memory.importance}. Nothing was stored.")
-        with self._database.joined(connection) as own_connection:
-            enter(own_connection, chat_id, _CHANGES)
-            number = own_connection.execute(
-                sa.update(chats)
-                .where(chats.c.chat_id == chat_id)
-                .values(last_memory=chats.c.last_memory + 1)
-                .returning(chats.c.last_memory)
-            ).scalar_one()
-            stored = _cleaned(replace(memory, number=number, uid=new_uid()))
-            values = {name: value for name, value in vars(stored).items() if name != "memory_id"}
-            values |= {"type": str(stored.type), "wordings": _wordings(stored.wordings)}
-            statement = sa.insert(memories).values(values).returning(memories.c.memory_id)
-            made = replace(stored, memory_id=own_connection.execute(statement).scalar_one())
-            note_changes(own_connection, EventKind.MEMORY, chat_id, [(made.uid, number)], EventChange.MADE)
-            return made
+        stored = _cleaned(memory)
+        values = {name: value for name, value in vars(stored).items() if name != "memory_id"}
+        values |= {"type": str(stored.type), "wordings": _wordings(stored.wordings)}
+        with self._database.joined(connection) as joined:
+            made = self._insert(joined, values)
+            return replace(stored, memory_id=made.memory_id, number=made.number, uid=made.uid)
 
     def by_number(self, chat_id: str, number: int, *, connection: Connection | None = None) -> Memory | None:
         """The memory with this number in the chat, with its embedding."""
@@ -130,16 +112,14 @@ class Memories:
         """The newest `limit` memories in the order they were created, with their embeddings."""
         query = sa.select(*_WHOLE).where(memories.c.chat_id == checked_chat(chat_id))
         query = query.order_by(memories.c.number.desc()).limit(limit)
-        with self._database.joined(connection, writes=False) as reading:
-            return [_memory(row) for row in own(reading.execute(query), chat_id)][::-1]
+        return [_memory(row) for row in own(self._rows(query, connection), chat_id)][::-1]
 
     def count(self, chat_id: str | None = None, kind: MemoryType | None = None) -> int:
         """How many memories of this type a chat has; without one all chats, only for `hmem doctor`."""
         query = sa.select(sa.func.count()).select_from(memories)
         query = query if chat_id is None else query.where(memories.c.chat_id == checked_chat(chat_id))
         query = query if kind is None else query.where(memories.c.type == str(kind))
-        with self._database.reading() as connection:
-            return connection.execute(query).scalar_one()
+        return int(self._rows(query)[0][0])
 
     def revision(self, chat_id: str) -> str:
         """Differs whenever a memory of the chat was added, completed, removed or given a vector (not when it was merely used)."""
@@ -155,7 +135,7 @@ class Memories:
 
     def every(self) -> Iterator[Memory]:
         """All memories of all chats; for `hmem forget` and its scan."""
-        return map(_memory, in_batches(self._database, _LIGHT, memories.c.memory_id, 0))
+        return map(_memory, self._in_batches(_LIGHT, memories.c.memory_id, 0))
 
     def newest(self, limit: int, of: Collection[str] | None) -> Found:
         """The newest valid memories of these chats (None: of all), the newest first. Only for the owner's page."""
@@ -170,8 +150,7 @@ class Memories:
     def chats(self) -> dict[str, float]:
         """Every chat with memories → when the newest was noted (POSIX seconds)."""
         query = sa.select(memories.c.chat_id, sa.func.max(memories.c.created)).group_by(memories.c.chat_id)
-        with self._database.reading() as connection:
-            return {row[0]: row[1] for row in connection.execute(query)}
+        return {row[0]: row[1] for row in self._rows(query)}
 
     def replaced_by(self, ids: Collection[int]) -> Found:
         """What these memories have replaced. Only for the owner's page."""
@@ -232,8 +211,7 @@ class Memories:
             change(joined, chat_id, _CHANGES)  # first: of two that delete it one finds nothing
             found = self._one(chat_id, memories.c.memory_id == memory_id, joined)
             if found:
-                joined.execute(sa.delete(memories).where(memories.c.memory_id == memory_id))
-                note_changes(joined, EventKind.MEMORY, chat_id, [(found.uid, found.number)], EventChange.HIDDEN)
+                self.noted(joined, sa.delete(memories).where(memories.c.memory_id == memory_id), EventChange.HIDDEN)
                 values: dict[str, Any] = {"superseded_by": heir}
                 if heir is None:
                     values = {"superseded_by": found.superseded_by, "superseded_at": found.superseded_at}
@@ -242,17 +220,14 @@ class Memories:
 
     def needing_embedding(self, model: str, limit: int) -> Found:
         """Memories of any chat that `model` has not embedded, those without any vector first. Only for consolidation."""
-        with self._database.reading() as connection:
-            return [_memory(row) for row in without_vector(connection, _WHOLE, memories.c.created, model, limit)]
+        return [_memory(row) for row in self._without_vector(_WHOLE, memories.c.created, model, limit)]
 
     def due(self, until: float, limit: int) -> Found:
         """Open goals of any chat with a deadline up to `until` and no reminder yet, the most urgent first. Only for reminders."""
         return self._light([*_OPEN, memories.c.deadline <= until], *_MOST_URGENT, limit=limit)
 
     def _light(self, where: Sequence[ColumnElement[bool]], *order: Any, limit: int | None = None) -> Found:
-        query = sa.select(*_LIGHT).where(*where).order_by(*order).limit(limit)
-        with self._database.reading() as connection:
-            return [_memory(row) for row in connection.execute(query)]
+        return [_memory(row) for row in self._rows(sa.select(*_LIGHT).where(*where).order_by(*order).limit(limit))]
 
     def mark_reminded(self, chat_id: str, memory_id: int, at: float) -> bool:
         """Claim the reminder of an open goal: True for the first caller only."""
@@ -262,8 +237,7 @@ class Memories:
 
     def _one(self, chat_id: str, where: ColumnElement[bool], connection: Connection | None) -> Memory | None:
         query = sa.select(*_WHOLE).where(memories.c.chat_id == checked_chat(chat_id), where)
-        with self._database.joined(connection, writes=False) as own_connection:
-            return next((_memory(row) for row in own(own_connection.execute(query), chat_id)), None)
+        return next((_memory(row) for row in own(self._rows(query, connection), chat_id)), None)
 
     def _update(
         self,
@@ -275,11 +249,7 @@ class Memories:
     ) -> int:
         """How many rows; `what` as for `change`."""
         where = [memories.c.chat_id == checked_chat(chat_id), *where]
-        statement = sa.update(memories).where(*where).values(values).returning(memories.c.uid, memories.c.number)
-        changed = [(row.uid, row.number) for row in connection.execute(statement)]
-        if what:
-            note_changes(connection, EventKind.MEMORY, chat_id, changed, what)
-        return len(changed)
+        return self.noted(connection, sa.update(memories).where(*where).values(values), what)
 
 
 _MOST_URGENT = (memories.c.deadline, memories.c.memory_id)

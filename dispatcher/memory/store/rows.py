@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -51,20 +52,6 @@ def batches(ids: Iterable[Any]) -> Iterator[list[Any]]:
         yield listed[first : first + BATCH]
 
 
-def in_batches(
-    database: Database, columns: Sequence[Any], key: Column[Any], start: Any, *where: ColumnElement[bool]
-) -> Iterator[Row[Any]]:
-    """All rows in the order of a unique key after `start`, some in each transaction."""
-    while True:
-        query = sa.select(*columns).where(key > start, *where).order_by(key).limit(BATCH)
-        with database.reading() as connection:
-            rows = connection.execute(query).all()
-        if not rows:
-            return
-        yield from rows
-        start = getattr(rows[-1], key.name)
-
-
 def clean(text: str | None) -> str | None:
     return None if text is None else storable(text)
 
@@ -91,17 +78,18 @@ def inserting(dialect: str, table: Table) -> Any:
     return (sqlite.insert if dialect == "sqlite" else postgresql.insert)(table)
 
 
-def enter(connection: Connection, chat_id: str, counter: str) -> None:
-    """Start writing a chat's rows: create its counters if it has none, and count the change."""
-    connection.execute(_entering(connection.dialect.name, counter), _new_chat(chat_id) | {counter: 1})
+def enter(connection: Connection, chat_id: str, *counters: str) -> int:
+    """Start writing a chat's rows: create its counters if it has none, and count the change; the value of the first one."""
+    entering = _entering(connection.dialect.name, counters)
+    return int(connection.execute(entering, _new_chat(chat_id) | dict.fromkeys(counters, 1)).scalar_one())
 
 
 @cache
-def _entering(dialect: str, counter: str) -> Any:
+def _entering(dialect: str, counters: Sequence[str]) -> Any:
     """Built once, because every write uses it."""
-    return inserting(dialect, chats).on_conflict_do_update(
-        index_elements=["chat_id"], set_={counter: chats.c[counter] + 1}
-    )
+    counted = {counter: chats.c[counter] + 1 for counter in counters}
+    made = inserting(dialect, chats).on_conflict_do_update(index_elements=["chat_id"], set_=counted)
+    return made.returning(chats.c[counters[0]])
 
 
 def _new_chat(chat_id: str) -> dict[str, Any]:
@@ -155,27 +143,52 @@ def unchanged(connection: Connection, chat_id: str, revision: str) -> bool:
     return connection.execute(made).first() is not None
 
 
-def remove_rows(
-    database: Database, key: Column[Any], chat_id: str, ids: Iterable[str], counter: str, *where: ColumnElement[bool]
-) -> int:
-    """Remove the rows of the chat that have one of these as their key, and count the change; returns how many."""
-    removed, table = 0, key.table
-    for some in batches(ids):
-        with database.begin() as connection:
-            change(connection, checked_chat(chat_id), counter)
-            these = sa.delete(table).where(table.c.chat_id == chat_id, key.in_(some), *where)
-            removed += connection.execute(these).rowcount
-    return removed
+class StoredRows:
+    """A table of the store. A method that is given a `connection` joins that transaction."""
 
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-def without_vector(
-    connection: Connection, columns: Sequence[Column[Any]], time: Column[Any], model: str, limit: int
-) -> list[Row[Any]]:
-    """Rows of any chat that this model has not embedded: those without any vector first, newest first; then those with another model's."""
-    tried = time.table.c.embedding_model
-    query = sa.select(*columns)
-    found = list(connection.execute(query.where(tried.is_(None)).order_by(time.desc()).limit(limit)))
-    for others in (tried < model, tried > model):  # `<>` would scan the whole table
-        if len(found) < limit:
-            found += connection.execute(query.where(others).limit(limit - len(found)))
-    return found
+    def transaction(self) -> AbstractContextManager[Connection]:
+        """A transaction for several changes; those of several chats in the order of their ids."""
+        return self._database.begin()
+
+    def _rows(
+        self, query: Any, connection: Connection | None = None, values: dict[str, Any] | None = None
+    ) -> Sequence[Any]:
+        """The rows that a query finds with these values of its parameters."""
+        with self._database.joined(connection, writes=False) as reading:
+            return reading.execute(query, values).all()
+
+    def _in_batches(
+        self, columns: Sequence[Any], key: Column[Any], start: Any, *where: ColumnElement[bool]
+    ) -> Iterator[Row[Any]]:
+        """All rows in the order of a unique key after `start`, some in each transaction."""
+        query = sa.select(*columns).where(*where).order_by(key).limit(BATCH)
+        while rows := self._rows(query.where(key > start)):
+            yield from rows
+            start = getattr(rows[-1], key.name)
+
+    def _remove(
+        self, key: Column[Any], chat_id: str, ids: Iterable[str], counter: str, *where: ColumnElement[bool]
+    ) -> int:
+        """Remove the rows of the chat that have one of these as their key, and count the change; returns how many."""
+        removed, table = 0, key.table
+        for some in batches(ids):
+            with self._database.begin() as connection:
+                change(connection, checked_chat(chat_id), counter)
+                these = sa.delete(table).where(table.c.chat_id == chat_id, key.in_(some), *where)
+                removed += connection.execute(these).rowcount
+        return removed
+
+    def _without_vector(
+        self, columns: Sequence[Column[Any]], time: Column[Any], model: str, limit: int
+    ) -> list[Row[Any]]:
+        """Rows of any chat that this model has not embedded: those without any vector first, newest first; then those with another model's."""
+        tried, query = time.table.c.embedding_model, sa.select(*columns)
+        with self._database.reading() as connection:
+            found = [*self._rows(query.where(tried.is_(None)).order_by(time.desc()).limit(limit), connection)]
+            for others in (tried < model, tried > model):  # `<>` would scan the whole table
+                if len(found) < limit:
+                    found += self._rows(query.where(others).limit(limit - len(found)), connection)
+        return found

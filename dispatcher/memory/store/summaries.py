@@ -10,19 +10,16 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
-from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.rows import (
+    StoredRows,
     batches,
     change,
     checked_chat,
     enter,
-    in_batches,
     insert,
     json_list,
     json_text,
     own,
-    remove_rows,
-    without_vector,
 )
 from dispatcher.memory.store.tables import summaries
 from shared.text.format import storable
@@ -58,11 +55,8 @@ class SessionSummary:
 Found = list[SessionSummary]
 
 
-class Summaries:
+class Summaries(StoredRows):
     """The table of summaries."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def store(self, summary: SessionSummary) -> bool:
         """Add a summary; False if one with this chat, session and last turn (or this id) already exists, which stays unchanged."""
@@ -79,8 +73,7 @@ class Summaries:
         query = sa.select(summaries).where(summaries.c.chat_id == checked_chat(chat_id)).limit(limit)
         query = query.order_by(summaries.c.ended_at.desc(), summaries.c.created_at.desc(), summaries.c.summary_id)
         query = query if tier is None else query.where(summaries.c.tier == tier)
-        with self._database.joined(connection, writes=False) as reading:
-            return [_summary(row) for row in own(reading.execute(query), chat_id)][::-1]
+        return [_summary(row) for row in own(self._rows(query, connection), chat_id)][::-1]
 
     def containing(self, chat_id: str, turn_ids: Collection[str]) -> Found:
         """Summaries made from one of these turns, oldest first."""
@@ -89,7 +82,7 @@ class Summaries:
 
     def every(self) -> Iterator[SessionSummary]:
         """All summaries of all chats; for `hmem forget` and its scan."""
-        return map(_summary, in_batches(self._database, [*summaries.c], summaries.c.summary_id, ""))
+        return map(_summary, self._in_batches([*summaries.c], summaries.c.summary_id, ""))
 
     def due(self, keep: int, before: float) -> dict[str, set[str]]:
         """Medium summaries that are to become long, by chat: all but the newest `keep`, and any that ended before `before`. For consolidation."""
@@ -99,9 +92,8 @@ class Summaries:
         query = sa.select(those.c.chat_id, those.c.summary_id)
         query = query.where(sa.or_(those.c.place > keep, those.c.ended_at < before)).order_by(those.c.chat_id)
         found: dict[str, set[str]] = {}
-        with self._database.reading() as connection:
-            for chat_id, summary_id in connection.execute(query):
-                found.setdefault(chat_id, set()).add(summary_id)
+        for chat_id, summary_id in self._rows(query):
+            found.setdefault(chat_id, set()).add(summary_id)
         return found
 
     def promote(self, chat_id: str, summary_ids: Iterable[str]) -> int:
@@ -117,10 +109,7 @@ class Summaries:
 
     def needing_embedding(self, model: str, limit: int) -> Found:
         """Summaries of any chat that `model` has not embedded, those without any vector first. Only for consolidation."""
-        with self._database.reading() as connection:
-            return [
-                _summary(row) for row in without_vector(connection, [*summaries.c], summaries.c.ended_at, model, limit)
-            ]
+        return [_summary(row) for row in self._without_vector([*summaries.c], summaries.c.ended_at, model, limit)]
 
     def update_embedding(self, chat_id: str, summary_id: str, embedding: bytes | None, model: str) -> bool:
         """Set a summary's vector; None means that this model cannot embed it. Returns whether the summary exists."""
@@ -132,7 +121,7 @@ class Summaries:
 
     def remove(self, chat_id: str, summary_ids: Iterable[str]) -> int:
         """Remove summaries by id; returns how many."""
-        return remove_rows(self._database, summaries.c.summary_id, chat_id, summary_ids, _CHANGES)
+        return self._remove(summaries.c.summary_id, chat_id, summary_ids, _CHANGES)
 
 
 def _values(summary: SessionSummary) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -11,22 +10,19 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, ColumnElement, Connection
 
-from dispatcher.memory.store.database import Database
 from dispatcher.memory.store.rows import (
     Revisions,
+    StoredRows,
     batches,
     change,
     checked_chat,
     clean,
     enter,
-    in_batches,
     inserting,
     json_object,
     json_text,
     own,
-    remove_rows,
     revisions_of,
-    without_vector,
 )
 from dispatcher.memory.store.tables import BATCH, turns
 from shared.text.format import storable
@@ -56,15 +52,8 @@ class StoredTurn:
     embedding_model: str | None = None
 
 
-class Turns:
+class Turns(StoredRows):
     """The table of turns. Text is stored with U+FFFD for NUL and lone surrogates, which no engine accepts; Redis and the archive store them."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def transaction(self) -> AbstractContextManager[Connection]:
-        """A transaction for several changes; those of several chats in the order of their ids."""
-        return self._database.begin()
 
     def store(self, said: Sequence[Turn]) -> None:
         """Add turns, or replace those with the same id in the same chat. A vector that is there stays if the text is the same."""
@@ -81,8 +70,7 @@ class Turns:
     def newest(self, chat_id: str, limit: int, connection: Connection | None = None) -> list[StoredTurn]:
         """The newest `limit` turns, oldest first."""
         asked = {"chat": checked_chat(chat_id), "most": limit}
-        with self._database.joined(connection, writes=False) as reading:
-            return [_stored(row) for row in own(reading.execute(_NEWEST, asked), chat_id)][::-1]
+        return [_stored(row) for row in own(self._rows(_NEWEST, connection, asked), chat_id)][::-1]
 
     def back(self, chat_id: str, since: float | None = None, until: float | None = None) -> Iterator[Turn]:
         """The chat's turns with since <= time < until (POSIX seconds; None is no bound), the newest first, some at a time."""
@@ -91,8 +79,7 @@ class Turns:
         left = [] if until is None else [turns.c.timestamp < until]
         query = sa.select(*_LIGHT, turns.c.turn_no).where(*where).order_by(*_NEWEST_FIRST).limit(BATCH)
         while True:
-            with self._database.reading() as connection:
-                rows = connection.execute(query.where(*left)).all()
+            rows = self._rows(query.where(*left))
             yield from (_stored(row[:-1]).turn for row in own(rows, chat_id))
             if len(rows) < BATCH:
                 return
@@ -118,16 +105,14 @@ class Turns:
     def chats(self) -> dict[str, tuple[int, float]]:
         """Every chat with turns → (how many, when the newest was said in POSIX seconds)."""
         query = sa.select(turns.c.chat_id, sa.func.count(), sa.func.max(turns.c.timestamp)).group_by(turns.c.chat_id)
-        with self._database.reading() as connection:
-            return {chat_id: (count, newest) for chat_id, count, newest in connection.execute(query)}
+        return {chat_id: (count, newest) for chat_id, count, newest in self._rows(query)}
 
     def speakers(self, chat_id: str) -> set[Speaker]:
         """Everybody who spoke in the chat's turns."""
         columns = (turns.c.chat_id, turns.c.role, turns.c.name, turns.c.user_id)
         query = sa.select(*columns).where(turns.c.chat_id == checked_chat(chat_id)).distinct()
-        with self._database.reading() as connection:
-            rows = own(connection.execute(query), chat_id)
-            return {Turn("", row.role, chat_id, "", 0.0, row.name, user_id=row.user_id).person for row in rows}
+        rows = own(self._rows(query), chat_id)
+        return {Turn("", row.role, chat_id, "", 0.0, row.name, user_id=row.user_id).person for row in rows}
 
     def revisions(self, chat_id: str, connection: Connection | None = None) -> Revisions:
         """The revisions of turns and memories together, which caches check with each message."""
@@ -136,9 +121,7 @@ class Turns:
 
     def needing_embedding(self, model: str, limit: int) -> list[StoredTurn]:
         """Turns of any chat that `model` has not embedded, those without any vector first. Only for consolidation."""
-        with self._database.reading() as connection:
-            rows = without_vector(connection, _COLUMNS, turns.c.timestamp, model, limit)
-            return [_stored(row) for row in rows]
+        return [_stored(row) for row in self._without_vector(_COLUMNS, turns.c.timestamp, model, limit)]
 
     def update_embedding(
         self, turn: Turn, embedding: bytes | None, model: str, connection: Connection | None = None
@@ -154,12 +137,12 @@ class Turns:
     def every(self, chat_id: str | None = None) -> Iterator[StoredTurn]:
         """All turns, of one chat or of all, in the order they were stored; for `hmem forget` and its scan."""
         where = [] if chat_id is None else [turns.c.chat_id == checked_chat(chat_id)]
-        rows = in_batches(self._database, [*_COLUMNS, turns.c.turn_no], turns.c.turn_no, 0, *where)
+        rows = self._in_batches([*_COLUMNS, turns.c.turn_no], turns.c.turn_no, 0, *where)
         return (_stored(row[:-1]) for row in rows)
 
     def remove(self, chat_id: str, turn_ids: Iterable[str]) -> int:
         """Remove turns by id; returns how many."""
-        return remove_rows(self._database, turns.c.turn_id, chat_id, turn_ids, _CHANGES)
+        return self._remove(turns.c.turn_id, chat_id, turn_ids, _CHANGES)
 
     def prune(self, before: float, released: Callable[[str, Collection[str]], Collection[str]]) -> int:
         """Remove turns from before a time (POSIX seconds) that are in the current release according to `released(chat_id, turn_ids)`.
@@ -167,26 +150,21 @@ class Turns:
         No transaction is open while `released` is asked. How many were removed.
         """
         old = turns.c.timestamp < before
-        with self._database.reading() as connection:
-            listed = connection.execute(sa.select(turns.c.chat_id).where(old).distinct()).scalars().all()
         removed = 0
-        for chat_id in sorted(listed):
+        for chat_id in sorted(row.chat_id for row in self._rows(sa.select(turns.c.chat_id).where(old).distinct())):
             query = sa.select(turns.c.turn_id, turns.c.chat_id).where(turns.c.chat_id == chat_id, old)
-            with self._database.reading() as connection:
-                asked = {row.turn_id for row in own(connection.execute(query), chat_id)}
+            asked = {row.turn_id for row in own(self._rows(query), chat_id)}
             safe = asked.intersection(released(chat_id, asked))
-            removed += remove_rows(self._database, turns.c.turn_id, chat_id, safe, _CHANGES, old)
+            removed += self._remove(turns.c.turn_id, chat_id, safe, _CHANGES, old)
         return removed
 
     def _by_id(self, chat_id: str, column: Column[Any]) -> dict[str, Any]:
         query = sa.select(turns.c.chat_id, turns.c.turn_id, column).where(turns.c.chat_id == checked_chat(chat_id))
-        with self._database.reading() as connection:
-            return {row.turn_id: getattr(row, column.name) for row in own(connection.execute(query), chat_id)}
+        return {row.turn_id: getattr(row, column.name) for row in own(self._rows(query), chat_id)}
 
     def _select(self, chat_id: str, where: ColumnElement[bool]) -> list[StoredTurn]:
         query = sa.select(*_COLUMNS).where(turns.c.chat_id == checked_chat(chat_id), where).order_by(*_IN_TIME)
-        with self._database.reading() as connection:
-            return [_stored(row) for row in own(connection.execute(query), chat_id)]
+        return [_stored(row) for row in own(self._rows(query), chat_id)]
 
 
 @cache
