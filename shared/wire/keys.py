@@ -96,7 +96,6 @@ consolidating = _each("hcli:mem:consolidating:")
 spent = _each("hcli:mem:spent:")
 why = _each("hcli:mem:why:")
 chat_settings = _each("hcli:mem:chat:")
-bot_model = _each("hcli:mem:bot:model:")
 bot_new = _each("hcli:mem:bot:new:")
 bot_told = _each("hcli:mem:bot:told:")
 #: Of a bot.

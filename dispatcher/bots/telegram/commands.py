@@ -48,11 +48,23 @@ BUSY = later(
 )
 STOPPING = later("I will stop as soon as I can.")
 ANSWERED = later("That message is answered already, so there is nothing to stop.")
+RUNNING = later("The dispatcher is running.")
+NOT_RUNNING = later(
+    "No dispatcher of hcli-memory is running, so answers will be delayed, unless another program gives them."
+)
 NOT_NEW = later("In a group only an owner may start a new conversation.")
 NOT_THEIRS = later("In a group only an owner may cancel the messages of others.")
 NO_CHOICE = {
     "model": later("In a group only an owner may change the model."),
     "language": later("In a group only an owner may change the language."),
+}
+CHOSEN = {
+    "model": later("Model of this chat: {chosen}. To change it, send /model with one of {names}."),
+    "language": later("My own messages here are in {language}. To change that, send /language with one of {names}."),
+}
+NOT_KNOWN = {
+    "model": later("I do not know a model of that name. Choose one of {names}, for example /model {first}."),
+    "language": later("I do not speak this language. Choose one of {names}, for example /language de."),
 }
 DEFAULT = "default"
 CHOICES = {"model": (*MODELS, DEFAULT), "language": (*LANGUAGES, DEFAULT)}
@@ -96,26 +108,21 @@ class Commands:
 
     async def _choose(self, incoming: IncomingMessage) -> BotAnswer | str:
         """Of everybody without a choice, and of those who may with one."""
-        command, wanted = incoming.command, incoming.text.strip().lower()
+        command, wanted, chat = incoming.command, incoming.text.strip().lower(), str(incoming.chat)
         refusal = self._rights.refusal(NO_CHOICE[command], incoming.group, incoming.own_id)
         if refusal and wanted:
             return refusal
-        answer = {"model": self._model, "language": self._language}[command]
-        text, chosen = await answer(incoming, wanted, ", ".join(CHOICES[command]))
+        value = language_of(wanted) or wanted if command == "language" else wanted
+        known = value in CHOICES[command]
+        if known:
+            await self._state.chats.choose(chat, command, "" if value == DEFAULT else value)
+        chosen = await self._state.chats.chosen(chat, command) or DEFAULT
+        # The default language: each sender's, as their Telegram says.
+        with speaking(await self._state.chats.language(chat) or incoming.language):
+            names, language = ", ".join(CHOICES[command]), LANGUAGES[current_language()]
+            text = tr((NOT_KNOWN if wanted and not known else CHOSEN)[command])
+            text = text.format(chosen=chosen, language=language, names=names, first=MODELS[0])
         return BotAnswer(text, () if refusal else choice(command, CHOICES[command], chosen))
-
-    async def _language(self, incoming: IncomingMessage, wanted: str, names: str) -> tuple[str, str]:
-        """The answer, and what is chosen now. `default`: each sender's, as their Telegram says."""
-        chats, chat, language = self._state.chats, str(incoming.chat), language_of(wanted)
-        if language or wanted == DEFAULT:
-            await chats.choose_language(chat, language)
-        elif wanted:
-            text = tr("I do not speak this language. Choose one of {names}, for example /language de.")
-            return text.format(names=names), await chats.language(chat) or DEFAULT
-        chosen = await chats.language(chat)
-        with speaking(chosen or incoming.language):
-            text = tr("My own messages here are in {language}. To change that, send /language with one of {names}.")
-            return text.format(language=LANGUAGES[current_language()], names=names), chosen or DEFAULT
 
     async def _new(self, incoming: IncomingMessage) -> str:
         if refusal := self._rights.refusal(NOT_NEW, incoming.group, incoming.own_id):
@@ -129,10 +136,8 @@ class Commands:
         unanswered = await self._state.unanswered()
         here = sum(one.chat == chat for one in unanswered.values())
         counts = tr("Queued: {queued}, waiting in this chat: {here}.").format(queued=queued, here=here)
-        living, gone = await self._state.queue.dispatchers()
+        work = tr(RUNNING if await self._state.queue.attended() else NOT_RUNNING)
         night = night_text(await self._state.queue.last_night(), time.time())
-        taken = len(unanswered) - queued
-        work = dispatcher_text(living, gone, queued, taken)
         return f"{work} {counts}\n{night}"
 
     async def _cancel(self, incoming: IncomingMessage) -> str:
@@ -159,35 +164,11 @@ class Commands:
         taken_back, _, _ = await self._state.cancel(one.chat, lambda name, _: name == task_id)
         return BotAnswer(tr(CANCELLED if taken_back else STOPPING), brief=True)
 
-    async def _model(self, incoming: IncomingMessage, wanted: str, names: str) -> tuple[str, str]:
-        """The answer, and what is chosen now."""
-        chats, chat = self._state.chats, str(incoming.chat)
-        text = tr("Model of this chat: {chosen}. To change it, send /model with one of {names}.")
-        if wanted in CHOICES["model"]:
-            await chats.choose_model(chat, None if wanted == DEFAULT else wanted)
-        elif wanted:
-            text = tr("I do not know a model of that name. Choose one of {names}, for example /model {first}.")
-        chosen = await chats.model(chat) or DEFAULT
-        return text.format(chosen=chosen, names=names, first=MODELS[0]), chosen
-
 
 def cancel_text(taken_back: int, asked: int) -> str:
     said = [tr("Cancelled before processing: {count}.").format(count=taken_back)] if taken_back else []
     said += [tr("In progress and asked to stop: {count}.").format(count=asked)] if asked else []
     return " ".join(said) or tr("You have no messages waiting, so there is nothing to cancel.")
-
-
-def dispatcher_text(living: int, gone: int, queued: int, taken: int) -> str:
-    """Which dispatcher is running. Another program's, such as h-cli's, is visible only by the messages that it has taken."""
-    if living:
-        return tr("The dispatcher is running.")
-    if taken > 0 and not gone:
-        return tr("A dispatcher other than hcli-memory's is running.")
-    if queued or taken > 0:
-        return tr("No dispatcher is running, so answers will be delayed.")
-    return tr(
-        "No hcli-memory dispatcher is running. I can see another program's dispatcher only when it takes a message."
-    )
 
 
 def night_text(raw: bytes | None, now: float) -> str:

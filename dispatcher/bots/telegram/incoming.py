@@ -322,7 +322,7 @@ class Routes(Dispatcher):
 
     async def _task(self, incoming: IncomingMessage, text: str) -> dict[str, Any]:
         """As the wire contract defines it."""
-        model = await self._state.chats.model(str(incoming.chat))
+        model = await self._state.chats.chosen(str(incoming.chat), "model")
         mark = await self._state.marks.of_message(incoming.corrects) if incoming.corrects else None
         task = {
             "task_id": incoming.task_id,

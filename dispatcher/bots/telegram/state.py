@@ -130,16 +130,15 @@ class Queue(InRedis):
     async def queue_length(self) -> int:
         return int(await self._redis.llen(keys.TASKS))
 
-    async def dispatchers(self) -> tuple[int, int]:
-        """Our dispatchers: how many are alive, and how many have died or do not answer. Another program's is not visible here."""
+    async def attended(self) -> bool:
+        """Whether a dispatcher of ours is alive. Another program's, such as h-cli's, is not visible here."""
         workers = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.RELEASE))
         leases = [keys.lease(worker.decode("utf-8", "replace")) for worker in workers]
-        living = int(await self._redis.exists(*leases)) if leases else 0
-        return living, len(leases) - living
+        return bool(leases and await self._redis.exists(*leases))
 
     async def unattended(self, task_ids: set[str]) -> set[str]:
         """Those of these tasks that are still queued while no dispatcher of ours is alive. (A task that h-cli's has taken is no longer queued.)"""
-        if (await self.dispatchers())[0]:
+        if await self.attended():
             return set()
         return {task.task_id for _, task in await self.queued()} & task_ids
 
@@ -255,16 +254,6 @@ class Chats(InRedis):
     async def end_conversation(self, chat: str) -> None:
         await self._run("new", [keys.session(chat), keys.bot_new(chat)], [keys.HISTORY_TTL_SECONDS])
 
-    async def model(self, chat: str) -> str | None:
-        raw = cast(bytes | None, await self._redis.get(keys.bot_model(chat)))
-        return raw.decode("utf-8", "replace") if raw else None
-
-    async def choose_model(self, chat: str, model: str | None) -> None:
-        if model is None:
-            await self._redis.delete(keys.bot_model(chat))
-        else:
-            await self._redis.set(keys.bot_model(chat), model)
-
     async def has_own(self, chat: str) -> bool:
         """Whether anything of this chat is here: a conversation, settings, unanswered messages, an answer of the last days."""
         names = keys.session(chat), keys.chat_settings(chat), keys.pending(chat), keys.bot_seen(f"row-{chat}")
@@ -277,14 +266,17 @@ class Chats(InRedis):
     async def move(self, chat: int, to: int) -> None:
         await self._redis.hset(keys.MOVED, str(chat), cast(str, signed_move(self._secret, chat, to)))
 
-    async def language(self, chat: str) -> str | None:
-        """The language that a chat has chosen; None if it has chosen none."""
-        raw = await cast(Awaitable[bytes | None], self._redis.hget(keys.chat_settings(chat), "language"))
-        return language_of(raw.decode("utf-8", "replace")) if raw else None
+    async def chosen(self, chat: str, what: str) -> str:
+        """Its `model` or `language`; "" if it has chosen none."""
+        raw = await cast(Awaitable[bytes | None], self._redis.hget(keys.chat_settings(chat), what))
+        return (raw or b"").decode("utf-8", "replace")
 
-    async def choose_language(self, chat: str, language: str | None) -> None:
-        """Its own, or None for English again: written as empty, so that the archive is told."""
-        await self._redis.hset(keys.chat_settings(chat), "language", language or "")
+    async def choose(self, chat: str, what: str, value: str) -> None:
+        """Its own, or "" for the default again: written as empty, so that the archive is told."""
+        await self._redis.hset(keys.chat_settings(chat), what, value)
+
+    async def language(self, chat: str) -> str | None:
+        return language_of(await self.chosen(chat, "language"))
 
 
 class ChatMarks(InRedis):

@@ -49,14 +49,18 @@ def in_its_name(group: int) -> dict[str, Any]:
 def test_what_a_member_of_a_group_may_not_is_refused_with_his_number(stage: Stage, group: int) -> None:
     for name in KEPT:
         stage.redis.set(f"hcli:{name}:{group}", "x")
-    for command, what in (("/new", "start a new"), ("/model opus", "change the model")):
+    for command, what in (
+        ("/new", "start a new"),
+        ("/model opus", "change the model"),
+        ("/language ru", "the language"),
+    ):
         for sender, who in (({"user": MEMBER}, "Your number is 8"), (in_its_name(group), "write as yourself")):
             stage.api.say(group, command, **sender)
             says(stage, group, what)
             says(stage, group, who)
             says(stage, group, "OWNERS")
     assert stage.redis.exists(*(f"hcli:{name}:{group}" for name in KEPT)) == 3
-    assert not stage.redis.exists(f"hcli:mem:bot:model:{group}")
+    assert not stage.redis.exists(f"hcli:mem:chat:{group}")
     for command, words in (
         ("/start", "I answer"),
         ("/help", "only an owner may"),
@@ -74,7 +78,7 @@ def test_an_owner_may_all_of_it_in_a_group_and_a_person_in_a_private_chat(stage:
             stage.api.say(chat, command, user=user)
             says(stage, chat, words)
         assert not stage.redis.exists(f"hcli:session:{chat}")
-        assert stage.redis.get(f"hcli:mem:bot:model:{chat}") == b"opus"
+        assert stage.redis.hget(f"hcli:mem:chat:{chat}", "model") == b"opus"
 
 
 def asked(stage: Stage, group: int, text: str, **sender: Any) -> str:

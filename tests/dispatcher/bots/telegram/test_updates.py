@@ -175,6 +175,8 @@ def test_what_is_put_back_before_it_was_asked_to_stop_is_taken_back(
 
 def test_status_in_words(stage: Stage, chat: int) -> None:
     stage.redis.hset("hcli:mem:release", "w", 3)
+    stage.api.say(chat, "/status")
+    says(stage, chat, "No dispatcher of hcli-memory is running, so answers will be delayed")
     stage.redis.set("hcli:mem:lease:w", "1")
     stage.redis.set("hcli:mem:night:last", json.dumps({"run": 3, "finished_at": datetime.now(UTC).timestamp() - 7200}))
     waiting = stage.ask(chat, "x")
@@ -182,33 +184,6 @@ def test_status_in_words(stage: Stage, chat: int) -> None:
     wait_until(lambda: "2 hours ago" in str(stage.api.texts(chat)), lambda: str(stage.api.texts(chat)))
     assert "The dispatcher is running. Queued: 0, waiting in this chat: 1." in stage.api.texts(chat)[-1]
     stage.answer(waiting, "x")
-    stage.quiet()
-
-
-def test_status_where_no_dispatcher_of_ours_is_at_work(stage: Stage, chat: int) -> None:
-    """Of another program's only its work is seen: what it takes."""
-    stage.redis.delete("hcli:mem:release", *stage.redis.keys("hcli:mem:lease:*"))
-
-    def status() -> str:
-        before = len(stage.api.texts(chat))
-        stage.api.say(chat, "/status")
-        wait_until(lambda: "Queued:" in "".join(stage.api.texts(chat)[before:]), lambda: str(stage.api.texts(chat)))
-        return stage.api.texts(chat)[-1].partition(" Queued:")[0]
-
-    stage.api.say(chat, "to be taken back")
-    wait_for(stage.queued, "the task")
-    assert status() == "No dispatcher is running, so answers will be delayed."
-    stage.api.say(chat, "/cancel")
-    wait_until(lambda: "Cancelled before processing: 1." in stage.api.texts(chat), lambda: str(stage.api.texts(chat)))
-    stage.quiet()
-    unknown = "No hcli-memory dispatcher is running. I can see another program's dispatcher only"
-    assert status().startswith(unknown), "the bot's own answer tells nothing"
-    taken = stage.ask(chat, "x")
-    assert status() == "A dispatcher other than hcli-memory's is running."
-    stage.redis.hset("hcli:mem:release", "dead", 1)
-    assert status() == "No dispatcher is running, so answers will be delayed.", "ours holds it, and has died"
-    stage.redis.delete("hcli:mem:release")
-    stage.answer(taken, "y")
     stage.quiet()
 
 

@@ -14,18 +14,41 @@ from dispatcher.bots.telegram.state import QUEUED_OF_CHAT
 from shared.turns.media import Media
 from shared.turns.records import dumps, loads_object
 from shared.turns.signed import Button, Result
-from tests.dispatcher.bots.telegram.conftest import one_bot
+from tests.dispatcher.bots.telegram.conftest import done, one_bot
 from tests.servers.telegram_api import BOT
 from tests.servers.telegram_messages import forwarded_from, mention
-from tests.support.day.telegram_bot import GROUP, Stage, toasts, wait_until
+from tests.support.day.telegram_bot import GROUP, Stage, labels, press, say, toasts, wait_until
 from tests.support.world import SECRET
 
-stage = one_bot()
+stage = one_bot(OWNERS="7")
 
 
 CHAT = 9951
 ADA, BOB = {"id": CHAT, "is_bot": False, "first_name": "Ada"}, {"id": 8, "is_bot": False, "first_name": "Bob"}
 FORGET = Button("Forget", "/memory forget 12")
+
+
+# The choices of /model, which the bot answers alone; ahead of tests that leave something waiting.
+
+
+def test_the_model_is_chosen_by_a_button(stage: Stage) -> None:
+    chat = stage.new_chat()
+    asked = say(stage, chat, "/model", "Model of this chat: default")
+    assert labels(asked) == ["opus", "sonnet", "haiku", "✓ default"]
+    chosen = press(stage, chat, "haiku", "Model of this chat: haiku.")
+    assert chosen.id == asked.id
+    assert labels(chosen) == ["opus", "sonnet", "✓ haiku", "default"]
+    stage.api.say(chat, "hello")
+    assert done(stage)["model"] == "haiku"
+    say(stage, chat, "/model default", "Model of this chat: default")
+    stage.api.say(chat, "hello")
+    assert "model" not in done(stage)
+
+
+def test_a_member_of_a_group_is_shown_the_model_without_buttons(stage: Stage) -> None:
+    owner = {"id": 7, "is_bot": False, "first_name": "Ada"}
+    assert labels(say(stage, GROUP - 1, "/model", "Model of this chat: default", user=BOB)) == []
+    assert labels(say(stage, GROUP - 1, "/model", "Model of this chat: default", user=owner))
 
 
 def with_buttons(stage: Stage, task_id: str, output: str, *buttons: Button, secret: str = SECRET) -> None:

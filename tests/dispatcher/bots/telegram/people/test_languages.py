@@ -8,7 +8,7 @@ from dispatcher.bots.telegram.commands import stranger
 from shared.text.translations import speaking, tr
 from shared.wire import keys
 from tests.dispatcher.bots.telegram.conftest import one_talk
-from tests.support.day.telegram_bot import GROUP, Stage, wait_until
+from tests.support.day.telegram_bot import Stage, wait_until
 
 STARTED = "I started a new conversation. I still remember the earlier ones."
 UWE = {"id": 9912, "is_bot": False, "first_name": "Uwe", "language_code": "de"}
@@ -43,12 +43,6 @@ def test_bot_and_dispatcher_speak_as_the_senders_telegram_or_as_the_chat_chose(s
         assert told(stage, chat, "/language klingon").startswith(refusal[:20])
     assert "Deutsch" in told(stage, chat, "/language default")
     assert told(stage, chat, "/new", UWE | {"language_code": "nl"}) == STARTED
-
-
-def test_a_member_of_a_group_does_not_choose_for_all(stage: Stage) -> None:
-    said = told(stage, GROUP, "/language ru", {"id": 8, "is_bot": False, "first_name": "Bea"})
-    assert said.startswith("In a group only an owner may change the language.")
-    assert stage.redis.hget(keys.chat_settings(str(GROUP)), "language") is None
 
 
 def test_a_stranger_is_refused_in_their_language(stage: Stage) -> None:
