@@ -62,12 +62,12 @@ def model() -> Model:
 
 
 @pytest.fixture
-def talk(world: World, model: Model) -> Iterator[Talk]:
+def talk(light: World, model: Model) -> Iterator[Talk]:
     looks = constant("dispatcher.features.dream.part:LOOK_SECONDS", 0.2)
     with looks, OllamaApi({"llama3.1:latest": DIGEST}) as api:
         api.chat_with = model
-        world.environment |= {"WRITER": "ollama:llama3.1", "OLLAMA_URL": api.url}
-        yield quick_talk(world)
+        light.environment |= {"WRITER": "ollama:llama3.1", "OLLAMA_URL": api.url}
+        yield quick_talk(light)
 
 
 @pytest.fixture

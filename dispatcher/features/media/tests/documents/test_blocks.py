@@ -58,9 +58,3 @@ def test_no_name_ends_its_line_or_label() -> None:
             assert not any(not one.isprintable() for one in shown)
         assert line.startswith("Attached as document 1, ahead of these lines: ")
         assert line.endswith(f"({about(document)}).")
-
-
-def test_the_part_that_is_given_is_said() -> None:
-    long = Document("text", "x" * 1_000, 1_000_000)
-    assert about(long) == "text, 1,000,000 characters, of which these are the first 1,000"
-    assert about(Document("PDF", "", 0, 1)) == "PDF, 1 page"
