@@ -36,6 +36,10 @@ _ALL = ("--include=/seg-[0-9]*.jsonl", "--include=/texts-[0-9]*.jsonl", "--exclu
 _LEFT_OVER = re.compile(r"\.(?:(?:seg|texts)-[0-9.]+\.jsonl|[A-Za-z0-9_-]{1,100}\.[0-9a-f]{64})\.[A-Za-z0-9]{6}\Z")
 
 
+#: Files that a message names.
+NAMED = 5
+
+
 class MirrorDiffers(MirrorFailed):
     """The mirror is reachable, but one of its files differs from the archive: damage, not an unavailable disk."""
 
@@ -147,12 +151,17 @@ def open_mirror(settings: Settings) -> Mirror | None:
 def missing_there(mirror: Mirror, archive_dir: Path) -> list[str]:
     """The files that the mirror lacks; ArchiveDamaged if the archive lacks some itself: files were lost here, or this is a new host."""
     here, there = {name for _, name in archive_files(archive_dir)}, mirror.names()
-    if lost := sorted(there - here, key=by_run):
+    refuse_more(mirror, here, there)
+    return sorted(here - there)
+
+
+def refuse_more(mirror: Mirror, here: Collection[str], there: Iterable[str]) -> None:
+    """ArchiveDamaged if the mirror has other files than these of the archive."""
+    if more := {*there} - {*here}:
         raise ArchiveDamaged(
-            f"The mirror has {len(lost)} files that are missing from the archive (first: {lost[0]}). Nothing was deleted. "
-            "Run hmem-night verify --repair to restore them, then run the night again."
+            f"The mirror {mirror.place} has files that are missing here or of no turn: {few_names(more)}. Nothing was deleted. "
+            "Run hmem-night verify --repair: it restores them, or removes what was forgotten."
         )
-    return sorted(here - there, key=by_run)
 
 
 def bring_up_to_date(mirror: Mirror, archive_dir: Path) -> int:
@@ -172,7 +181,7 @@ def proven(mirror: Mirror, found: Comparison) -> list[str]:
     """The files that were compared; MirrorDiffers unless the mirror has all of them byte for byte."""
     if wrong := [*found.different, *found.missing]:
         raise MirrorDiffers(
-            f"In the mirror {mirror.place}, {wrong[0]} differs from the archive ({len(wrong)} files in all). Nothing was deleted. "
+            f"Copies in the mirror {mirror.place} differ from the archive, or are missing: {few_names(wrong)}. Nothing was deleted. "
             "Run hmem-night verify --repair: it checks the hashes of both copies and repairs the damaged one."
         )
     return found.same
@@ -188,5 +197,7 @@ def _from_before_erasing(mirror: Mirror, archive_dir: Path, names: list[str]) ->
         remove_tree(folder)
 
 
-def by_run(name: str) -> tuple[int, str]:
-    return run_of(name) or 0, name
+def few_names(names: Collection[str]) -> str:
+    """The first of these files of the archive, in order of the runs, and how many more there are."""
+    ordered = sorted(names, key=lambda name: (run_of(name) or 0, name))
+    return ", ".join(ordered[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")

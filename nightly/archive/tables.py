@@ -78,16 +78,9 @@ class Tables:
     @property
     def counts(self) -> dict[str, int]:
         """How many there are: records (each once), turns with a version left, records other than turns, erased turns, tombstones, texts."""
-        asked = {
-            "records": "SELECT count(*) FROM records",
-            "turns": "SELECT count(*) FROM turns",
-            "quarantined": "SELECT total(quarantined) FROM segments",
-            "erased": "SELECT count(*) FROM erased",
-            "tombstones": "SELECT count(*) FROM tombstones",
-            "texts": "SELECT count(*) FROM texts",
-            "events": "SELECT count(*) FROM events",
-        }
-        return {name: self._number(sql) for name, sql in asked.items()}
+        tables = ("records", "turns", "erased", "tombstones", "texts", "events")
+        counts = {table: self._number(f"SELECT count(*) FROM {table}") for table in tables}  # noqa: S608
+        return counts | {"quarantined": self._number("SELECT total(quarantined) FROM segments")}
 
     def owner_of(self, turn_id: str) -> str | None:
         """The chat of a turn that is archived or was erased."""
@@ -148,16 +141,6 @@ class Tables:
 
     def tombstones_of(self, chat_id: str) -> list[Tombstone]:
         return self._by_chat.get(chat_id, [])
-
-    def near(self, chat_id: str, first: float, last: float) -> Iterator[tuple[float, str]]:
-        """(time, turn id) of the chat's turns from one time to another, both included."""
-        sql = "SELECT said_at, turn_id FROM turns WHERE chat_id = ? AND said_at BETWEEN ? AND ?"
-        return self.connection.execute(sql, (chat_id, first, last))
-
-    def erased_near(self, chat_id: str, first: float, last: float) -> Iterator[tuple[float, str]]:
-        """The same of erased turns."""
-        sql = "SELECT said_at, turn_id FROM erased WHERE chat_id = ? AND said_at BETWEEN ? AND ?"
-        return self.connection.execute(sql, (chat_id, first, last))
 
     def place_of(self, turn_id: str) -> Place | None:
         """Where the last version of a turn is."""
@@ -220,6 +203,12 @@ class Tables:
         """Sort them by chat again."""
         self.__dict__.pop("_by_chat", None)
         self._by_chat  # noqa: B018 - it is kept
+
+
+def near(connection: sqlite3.Connection, table: str, span: tuple[str, float, float]) -> Iterator[tuple[float, str]]:
+    """(time, turn id) of the turns of a chat in this table, from one time to another, both included."""
+    sql = f"SELECT said_at, turn_id FROM {table} WHERE chat_id = ? AND said_at BETWEEN ? AND ?"  # noqa: S608
+    return connection.execute(sql, span)
 
 
 def blob(sha256: str) -> bytes:

@@ -20,19 +20,16 @@ from nightly.archive.catalog import Catalog, recomputed
 from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.media.flushing import erase, sizes
 from nightly.archive.media.places import has_turn, is_forgotten, is_intact, is_there, kept_paths, listed
-from nightly.archive.mirror import Mirror, by_run, open_mirror
+from nightly.archive.mirror import NAMED, Mirror, few_names, open_mirror, proven, refuse_more
 from nightly.archive.segments import Segment, erased_since
 from nightly.night.failure import RESTORE
 from nightly.night.folder import REPAIRING, night_runs, step_result
 from nightly.night.lease import night_lock
 from nightly.night.progress import Reporter
 from shared.config.settings import Settings
-from shared.errors import ArchiveDamaged, MirrorFailed, SettingsError
+from shared.errors import ArchiveDamaged, SettingsError
 from shared.system.archive_folder import archive_files
 from shared.system.files import copy_atomic, fresh_dir, make_dir, remove_tree
-
-#: Files named in one message.
-NAMED = 5
 
 
 @dataclass
@@ -224,18 +221,9 @@ def _media_there(mirror: Mirror) -> list[str]:
 
 
 def _verify_mirror(mirror: Mirror, directory: Path, here: Collection[str], there: Iterable[str]) -> int:
-    """How many of these intact files the mirror has; ArchiveDamaged or MirrorFailed if one of both sides has more, or another one."""
-    if more := {*there} - {*here}:
-        raise ArchiveDamaged(
-            f"The mirror {mirror.place} has files that are missing here or of no turn: {few_names(more)}. hmem-night verify --repair restores "
-            "them, or removes what was forgotten."
-        )
-    found = mirror.compare(directory, here)
-    if wrong := [*found.different, *found.missing]:
-        raise MirrorFailed(
-            f"Copies in the mirror {mirror.place} differ or are missing: {few_names(wrong)}. hmem-night verify --repair sends them again."
-        )
-    return len(found.same)
+    """How many of these intact files the mirror has; ArchiveDamaged or MirrorDiffers if one of both sides has more, or another one."""
+    refuse_more(mirror, here, there)
+    return len(proven(mirror, mirror.compare(directory, here)))
 
 
 def _refuse(wrong: dict[str, str]) -> None:
@@ -243,9 +231,3 @@ def _refuse(wrong: dict[str, str]) -> None:
     more = [f"{len(wrong) - NAMED} more are damaged, missing or changed."] if len(wrong) > NAMED else []
     if wrong:
         raise ArchiveDamaged("\n".join([*wrong.values()][:NAMED] + more))
-
-
-def few_names(names: Collection[str]) -> str:
-    """The first of these files of the archive, in order of the runs, and how many more there are."""
-    ordered = sorted(names, key=by_run)
-    return ", ".join(ordered[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")

@@ -22,7 +22,7 @@ from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.segments import RawRecord, parse_turn
 from nightly.archive.tables import blob
 from nightly.imports.candidates import Candidate, come_again
-from nightly.imports.matching import NEAR_SECONDS, Recorded, Seen, SeenTurn, letters, nearest
+from nightly.imports.matching import Recorded, Seen, SeenTurn, letters
 from shared.turns.records import RecordRefused, Tombstone, Turn
 
 #: The file of what must be remembered, and removed with its folder.
@@ -130,15 +130,10 @@ class ImportFilter:
         if candidate.by_words and (twin := self._recorded.twin(turn, self._file)):
             self._seen.spend(twin)
             return ImportVerdict.KNOWN
-        if not (candidate.verbatim or candidate.again) and self._is_near_erased(turn):
+        if not (candidate.verbatim or candidate.again) and self._recorded.has_erased_near(turn):
             return ImportVerdict.FORGOTTEN
         self._remember(turn, record, self._file)
         return ImportVerdict.NEW
-
-    def _is_near_erased(self, turn: Turn) -> bool:
-        span = (turn.chat_id, turn.timestamp - NEAR_SECONDS, turn.timestamp + NEAR_SECONDS)
-        erased = [*self._seen.erased_near(*span), *self._catalog.erased_near(*span)]
-        return bool(nearest(turn, (one for one in erased if one[1] not in self.undone)))
 
     def _version(self, candidate: Candidate, turn: Turn, record: RawRecord, seen: SeenTurn) -> ImportVerdict:
         """The verdict on a further version of a turn that this import already has."""

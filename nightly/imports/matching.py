@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from nightly.archive.catalog import Catalog
 from nightly.archive.chat_chunks import ChatReader
 from nightly.archive.segments import RawRecord
-from nightly.archive.tables import blob
+from nightly.archive.tables import blob, near
 from nightly.night.folder import scratch_database
 from shared.turns.records import Tombstone, Turn
 
@@ -52,61 +52,51 @@ class Seen:
     """
 
     def __init__(self, path: Path) -> None:
-        self._connection = scratch_database(path, _SCHEMA, cache_kib=32_768)
+        self.connection = scratch_database(path, _SCHEMA, cache_kib=32_768)
 
     def close(self) -> None:
-        self._connection.close()
+        self.connection.close()
 
     def add(self, turn: Turn, record: RawRecord, letters: str, file: int | None = None) -> None:
         """A turn; of a further version the words and the hash, while its time stays."""
         sql = """INSERT INTO seen VALUES (?,?,?,?,?,?)
             ON CONFLICT (turn_id) DO UPDATE SET letters = excluded.letters, file = excluded.file, sha256 = excluded.sha256"""
         row = (turn.turn_id, turn.chat_id, turn.timestamp, letters, file, blob(record.sha256))
-        self._connection.execute(sql, row)
+        self.connection.execute(sql, row)
 
     def turn(self, turn_id: str) -> SeenTurn | None:
         row = self._one("SELECT chat_id, file, sha256, letters FROM seen WHERE turn_id = ?", turn_id)
         return SeenTurn(*row) if row else None
 
-    def near(self, chat_id: str, first: float, last: float) -> Iterator[tuple[float, str]]:
-        """(time, turn id) of the chat's turns from one time to another, both included."""
-        sql = "SELECT said_at, turn_id FROM seen WHERE chat_id = ? AND said_at BETWEEN ? AND ?"
-        return self._connection.execute(sql, (chat_id, first, last))
-
     def add_erased(self, tombstone: Tombstone) -> None:
         rows = ((tombstone.chat_id, said_at, turn_id) for turn_id, said_at in tombstone.said_at.items())
-        self._connection.executemany("INSERT OR IGNORE INTO erased VALUES (?,?,?)", rows)
-
-    def erased_near(self, chat_id: str, first: float, last: float) -> Iterator[tuple[float, str]]:
-        """The same of turns that erasing tombstones name."""
-        sql = "SELECT said_at, turn_id FROM erased WHERE chat_id = ? AND said_at BETWEEN ? AND ?"
-        return self._connection.execute(sql, (chat_id, first, last))
+        self.connection.executemany("INSERT OR IGNORE INTO erased VALUES (?,?,?)", rows)
 
     def add_hash(self, record: RawRecord) -> None:
-        self._connection.execute("INSERT OR IGNORE INTO hashes VALUES (?)", (blob(record.sha256),))
+        self.connection.execute("INSERT OR IGNORE INTO hashes VALUES (?)", (blob(record.sha256),))
 
     def has_hash(self, record: RawRecord) -> bool:
         return self._one("SELECT 1 FROM hashes WHERE sha256 = ?", blob(record.sha256)) is not None
 
     def add_own(self, ids: Iterable[tuple[int, str]]) -> None:
         """The turn ids of an import: (file, id)."""
-        self._connection.execute("DELETE FROM own")
-        self._connection.executemany("INSERT OR IGNORE INTO own VALUES (?,?)", ids)
+        self.connection.execute("DELETE FROM own")
+        self.connection.executemany("INSERT OR IGNORE INTO own VALUES (?,?)", ids)
 
     def is_own(self, file: int, turn_id: str) -> bool:
         return self._one("SELECT 1 FROM own WHERE file = ? AND turn_id = ?", file, turn_id) is not None
 
     def spend(self, turn_id: str) -> None:
-        self._connection.execute("INSERT OR IGNORE INTO spent VALUES (?)", (turn_id,))
+        self.connection.execute("INSERT OR IGNORE INTO spent VALUES (?)", (turn_id,))
 
     def is_spent(self, turn_id: str) -> bool:
         return self._one("SELECT 1 FROM spent WHERE turn_id = ?", turn_id) is not None
 
     def next_file(self) -> None:
-        self._connection.execute("DELETE FROM spent")
+        self.connection.execute("DELETE FROM spent")
 
     def _one(self, sql: str, *values: object) -> tuple[Any, ...] | None:
-        row: tuple[Any, ...] | None = self._connection.execute(sql, values).fetchone()
+        row: tuple[Any, ...] | None = self.connection.execute(sql, values).fetchone()
         return row
 
 
@@ -155,13 +145,23 @@ class Recorded:
 
     def _near(self, turn: Turn) -> list[str]:
         """Turn ids of its chat and role within NEAR_SECONDS, the nearest first."""
-        span = (turn.chat_id, turn.timestamp - NEAR_SECONDS, turn.timestamp + NEAR_SECONDS)
-        archived = (row for row in self._catalog.near(*span) if self._seen.turn(row[1]) is None)
-        return [one for one in nearest(turn, [*archived, *self._seen.near(*span)]) if one not in self.undone]
+        archived = (row for row in _around(turn, self._catalog, "turns") if self._seen.turn(row[1]) is None)
+        found = nearest(turn, [*archived, *_around(turn, self._seen, "seen")])
+        return [one for one in found if one not in self.undone]
+
+    def has_erased_near(self, turn: Turn) -> bool:
+        """Whether a turn of its chat and role was erased within NEAR_SECONDS, other than by undoing an import."""
+        erased = (row for known in (self._seen, self._catalog) for row in _around(turn, known, "erased"))
+        return bool(nearest(turn, (row for row in erased if row[1] not in self.undone)))
 
     def _letters_in_archive(self, turn_id: str, chat_id: str) -> str:
         place = self._catalog.place_of(turn_id)
         return letters(self._reader.read(place, chat_id).content) if place else ""
+
+
+def _around(turn: Turn, known: Seen | Catalog, table: str) -> Iterator[tuple[float, str]]:
+    span = (turn.chat_id, turn.timestamp - NEAR_SECONDS, turn.timestamp + NEAR_SECONDS)
+    return near(known.connection, table, span)
 
 
 def nearest(turn: Turn, moments: Iterable[tuple[float, str]]) -> list[str]:

@@ -27,10 +27,10 @@ BUDGETS = {
     "dispatcher/queue": 1123,
     "dispatcher/releases": 435,
     "nightly": 330,
-    "nightly/archive": 1758,
+    "nightly/archive": 1737,
     "nightly/backfill": 345,
     "nightly/cli": 634,
-    "nightly/imports": 3414,
+    "nightly/imports": 3410,
     "nightly/index": 790,
     "nightly/night": 787,
     "nightly/steps": 951,
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 46_399
+    assert product <= 46_374
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

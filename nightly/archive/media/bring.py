@@ -33,10 +33,8 @@ from shared.wire.media import WaitingFile
 WAITING, DONE = "waiting_media.jsonl", "media.jsonl"
 #: A file without a turn is removed after so long: until then its task may still be answered. Seconds.
 ORPHANED_SECONDS = 2 * 86_400.0
-ARCHIVED, ALREADY, AWAITED, ORPHANED, FORGOTTEN, REFUSED, VANISHED = (
-    "archived", "already_archived", "waiting", "orphaned", "forgotten", "refused", "vanished",
-)  # fmt: skip
-OUTCOMES = (ARCHIVED, ALREADY, AWAITED, ORPHANED, FORGOTTEN, REFUSED, VANISHED)
+OUTCOMES = ("archived", "already_archived", "waiting", "orphaned", "forgotten", "refused", "vanished")
+ARCHIVED, ALREADY, AWAITED, ORPHANED, FORGOTTEN, REFUSED, VANISHED = OUTCOMES
 #: Names of lost files that a result has.
 NAMED = 1_000
 
