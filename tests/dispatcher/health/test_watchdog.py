@@ -10,10 +10,10 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from redis import Redis
@@ -107,61 +107,15 @@ def test_a_dispatcher_is_ready_alive_and_stopping(light: World, systemd: Systemd
     assert set(systemd.messages()) == {"READY=1", "WATCHDOG=1", "STOPPING=1"}
 
 
-class Still:
-    """Stands for memory, answering and queue where a test needs none: never moves, never answers."""
-
-    worker = "w"
-    served_run = None
-    cache_dropper = SimpleNamespace(dropped_for="", seen="", due=False)
-
-    def next_token(self) -> str:
-        return "w:1"
-
-    def moved(self) -> bool:
-        return False
-
-    def close(self) -> None: ...
-
-    def signed(self, task_id: str, raw: bytes) -> bool:
-        return False
-
-    async def beat(self, run: int | None, dropped_for: str = "") -> str:
-        return ""
-
-    async def recover(self) -> int:
-        return 0
-
-    async def leave(self) -> int:
-        return 0
-
-    async def claim(self, token: str, running: int) -> None: ...
-
-    async def wait(self, seconds: int) -> bool:
-        await asyncio.sleep(0.05)
-        return False
-
-
-class Deaf(Still):
-    """Its third claim never ends and cannot be cancelled: what a defect in the loop or in a library would look like."""
-
-    def __init__(self) -> None:
-        self.claims, self.release = 0, asyncio.Event()
-
-    async def claim(self, token: str, running: int) -> None:
-        self.claims += 1
-        while self.claims >= 3 and not self.release.is_set():
-            with suppress(asyncio.CancelledError):
-                await self.release.wait()
-
-
-def worker(light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd, queue: object | None = None) -> Worker:
+def worker(light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd) -> Worker:
+    """It serves no release."""
     for name, value in systemd.variables.items():
         monkeypatch.setenv(name, value)
-    client, still, given = open_async_redis(light.url), Still(), light.settings(day_store_url="none")
-    parts = open_parts(given, client, ClaudeCli(given), DayMemory(given, nullcontext), cast(Any, still))
-    if queue is not None:
-        parts = replace(parts, core=replace(parts.core, queue=cast(Any, queue)))
-    return Worker(given, client, TaskHandler(parts))
+    client, given, served = open_async_redis(light.url), light.settings(day_store_url="none"), Mock(served_run=None)
+    served.moved.return_value = False
+    return Worker(
+        given, client, TaskHandler(open_parts(given, client, ClaudeCli(given), DayMemory(given, nullcontext), served))
+    )
 
 
 @asynccontextmanager
@@ -179,23 +133,20 @@ async def until(condition: Any, what: str) -> None:
     await asyncio.to_thread(wait_for, condition, what)
 
 
-@pytest.mark.slow
 def test_a_claim_loop_that_hangs_is_not_fed(light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd) -> None:
-    monkeypatch.setattr(dispatcher.answering.worker, "TURN_SECONDS", 0.5)
-
     async def hang() -> None:
-        queue = Deaf()
-        async with at_work(worker(light, monkeypatch, systemd, queue)):
-            try:
-                await until(lambda: queue.claims == 3, "the hang")
-                await until(lambda: systemd.count("WATCHDOG=1"), "a sign of life")
-                await asyncio.sleep(0.8)
-                hung = time.monotonic()
-                await asyncio.sleep(1)
-                assert systemd.messages(hung) == [], "the event loop lives and feeds nothing"
-            finally:
-                queue.release.set()
-            await until(lambda: systemd.count("WATCHDOG=1", hung), "a sign of life once it turns again")
+        made = worker(light, monkeypatch, systemd)
+        feeding = asyncio.create_task(made._feed_watchdog())
+        await until(lambda: systemd.count("WATCHDOG=1"), "a sign of life")
+        made._turned -= 1000
+        await asyncio.sleep(0.2)
+        hung = time.monotonic()
+        await asyncio.sleep(0.5)
+        assert systemd.messages(hung) == [], "the event loop lives and feeds nothing"
+        made._turned = time.monotonic()
+        await until(lambda: systemd.count("WATCHDOG=1", hung), "a sign of life once it turns again")
+        feeding.cancel()
+        await made._redis.aclose()
 
     asyncio.run(hang())
 
@@ -226,7 +177,7 @@ def test_a_redis_that_hangs_is_no_hang_of_ours(
 
 def test_what_counts_as_a_hang(light: World, monkeypatch: pytest.MonkeyPatch, systemd: Systemd) -> None:
     async def judge() -> None:
-        made = worker(light, monkeypatch, systemd, Still())
+        made = worker(light, monkeypatch, systemd)
         now = time.monotonic()
         assert made._hang(now) is None
         assert made._hang(now + 91) == "the claim loop hangs"

@@ -57,12 +57,6 @@ def look(settings: Settings, client: Redis, now: float, **more: object) -> list[
     return taken(client)
 
 
-def test_where_all_is_well_nobody_is_told_anything(settings: Settings, client: Redis) -> None:
-    for minute in range(3):
-        assert look(settings, client, NINE + minute * MINUTE) == []
-    assert not client.exists("hcli:mem:alarms")
-
-
 def test_a_night_that_did_not_come_is_told_then_daily_then_its_end(settings: Settings, client: Redis) -> None:
     good_night(client, at("2026-11-20T03:10"))
     assert look(settings, client, NINE - 1) == []
@@ -112,30 +106,31 @@ def test_a_disk_that_is_nearly_full_by_the_doctors_limits(settings: Settings, cl
     assert re.fullmatch(r"Well again: 200\.0 GiB \(20%\) are left on the disk of .*\.", well[0])
 
 
-def test_a_redis_that_would_evict_or_writes_nothing_to_disk(settings: Settings, client: Redis) -> None:
+def test_what_redis_and_the_last_night_are_found_to_lack_is_told_until_it_is_well_again(
+    settings: Settings, client: Redis
+) -> None:
     client.config_set("maxmemory-policy", "allkeys-lru")
     client.config_set("appendonly", "no")
-    evicts, forgets = look(settings, client, NINE)
-    assert evicts.startswith("Alarm: Redis' eviction policy is allkeys-lru: ")
-    assert "; redis-cli CONFIG SET maxmemory-policy noeviction" in evicts
-    assert forgets.startswith("Alarm: Redis writes nothing to disk, neither an append-only file nor snapshots")
+    set_report(client, night(6, NINE - DAY), night(7, NINE - HOUR, mirror="lags", writer="the answer is empty"))
+    begins = (
+        "Redis' eviction policy is allkeys-lru: ",
+        "Redis writes nothing to disk, neither an append-only file nor snapshots",
+        "the last night gave up the model that writes (WRITER): the answer is empty; check its server",
+        "the mirror of the archive lags behind, so nights delete nothing from Redis; check its disk",
+    )
+    for said, beginning in zip(look(settings, client, NINE), begins, strict=True):
+        assert said.startswith(f"Alarm: {beginning}"), said
     client.config_set("maxmemory-policy", "noeviction")
     client.config_set("appendonly", "yes")
     wait_for(lambda: client.info("persistence")["aof_enabled"], "the append-only file")
-    assert look(settings, client, NINE + MINUTE) == []
-    well = [f"Well again: Redis {one}." for one in ("never evicts (noeviction)", "writes its append-only file")]
-    assert look(settings, client, NINE + HOUR) == well
-
-
-def test_a_mirror_that_lags_behind_as_the_night_said(settings: Settings, client: Redis) -> None:
-    set_report(client, night(6, NINE - DAY), night(7, NINE - HOUR, mirror="lags"))
-    (said,) = look(settings, client, NINE)
-    assert said.startswith(
-        "Alarm: the mirror of the archive lags behind, so nights delete nothing from Redis; check its disk"
-    )
     set_report(client, night(7, NINE - HOUR, mirror="lags"), night(8, NINE, mirror="ok"))
     assert look(settings, client, NINE + MINUTE) == []
-    assert look(settings, client, NINE + HOUR) == ["Well again: ARCHIVE_MIRROR is not set here."]
+    assert look(settings, client, NINE + HOUR) == [
+        "Well again: Redis never evicts (noeviction).",
+        "Well again: Redis writes its append-only file.",
+        "Well again: the last night did not give up the model that writes (WRITER), or none is set.",
+        "Well again: ARCHIVE_MIRROR is not set here.",
+    ]
 
 
 def test_claude_that_only_gives_errors(settings: Settings, client: Redis) -> None:
@@ -172,18 +167,6 @@ def test_a_question_that_the_account_does_not_pay_for_is_told_at_once(settings: 
     assert look(settings, client, NINE + 50 * MINUTE) == []
     look(settings, client, NINE + 61 * MINUTE)
     assert look(settings, client, NINE + 70 * MINUTE) == ["Well again: Claude answers, as far as messages have shown."]
-
-
-def test_a_model_that_writes_nothing_usable_is_one_alarm(settings: Settings, client: Redis) -> None:
-    gave_up = "no answer could be used, the last one: the answer is empty"
-    set_report(client, night(7, NINE - DAY), night(8, NINE, writer=gave_up))
-    (told,) = look(settings, client, NINE)
-    assert told.startswith(f"Alarm: the last night gave up the model that writes (WRITER): {gave_up};")
-    assert look(settings, client, NINE + HOUR) == []
-    set_report(client, night(8, NINE, writer=gave_up), night(9, NINE + HOUR, writer=None))
-    assert look(settings, client, NINE + 2 * HOUR) == []
-    (well,) = look(settings, client, NINE + 3 * HOUR)
-    assert well.startswith("Well again: the last night did not give up the model that writes")
 
 
 def test_several_dispatchers_and_restarts_send_an_alarm_once(settings: Settings, client: Redis) -> None:

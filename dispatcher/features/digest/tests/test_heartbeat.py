@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from redis import Redis
 
-from dispatcher.features.digest.heartbeat import beat
+from dispatcher.features.digest.heartbeat import address, beat
 from dispatcher.features.digest.tests.looking import DAY, HOUR, MINUTE, at, failed_night, good_night
 from dispatcher.health.findings import Setup
 from shared.config.settings import load_settings
@@ -27,7 +27,7 @@ def look(redis: Redis, url: str, now: float) -> None:
     beat(Setup(load_settings(heartbeat_url=url), redis, lambda: now))
 
 
-def test_once_for_each_good_night_whoever_looks(redis: Redis, service: HeartbeatServer) -> None:
+def test_once_for_each_night_good_or_failed_whoever_looks(redis: Redis, service: HeartbeatServer) -> None:
     url = f"{service.url}/ping/4711"
     look(redis, url, NOW)
     assert service.asked == [], "there was no night"
@@ -35,20 +35,14 @@ def test_once_for_each_good_night_whoever_looks(redis: Redis, service: Heartbeat
     for minute in range(3):
         look(redis, url, NOW + minute * MINUTE)
     assert service.asked == ["/ping/4711"]
-    good_night(redis, NOW + DAY, run=8)
+    failed_night(redis, NOW + DAY, run=8)
     look(redis, url, NOW + DAY)
-    assert service.asked == ["/ping/4711"] * 2
-
-
-def test_a_failed_night_is_a_failure_and_the_next_good_one_a_success(redis: Redis, service: HeartbeatServer) -> None:
-    url = f"{service.url}/ping/4711"
-    good_night(redis, NOW - DAY, run=7)
-    failed_night(redis, NOW, run=8)
-    look(redis, url, NOW)
-    look(redis, url, NOW + MINUTE)
-    good_night(redis, NOW + HOUR, run=9)
-    look(redis, url, NOW + HOUR)
-    assert service.asked == ["/ping/4711/fail", "/ping/4711"]
+    look(redis, url, NOW + DAY + MINUTE)
+    good_night(redis, NOW + DAY + HOUR, run=9)
+    look(redis, url, NOW + DAY + HOUR)
+    assert service.asked == ["/ping/4711", "/ping/4711/fail", "/ping/4711"]
+    kuma = address("https://status.example.org/api/push/4711?status=up", well=False)
+    assert kuma == "https://status.example.org/api/push/4711?status=down&msg=the+night+failed&ping="
 
 
 def test_a_call_that_fails_is_repeated_by_the_next_look(redis: Redis, service: HeartbeatServer) -> None:
