@@ -46,12 +46,20 @@ def test_every_page_opens_without_a_fault_and_nothing_from_elsewhere(owner: Watc
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", VISITS)
-def test_a_page_has_no_violation_of_wcag_in_light_and_dark(owner: Watched, name: str) -> None:
+def test_a_page_fits_on_a_narrow_screen_and_has_no_violation_of_wcag_in_light_and_dark(
+    owner: Watched, name: str
+) -> None:
+    page = owner.page
+    page.set_viewport_size({"width": NARROW, "height": 700})
     VISITS[name](owner)
-    owner.page.evaluate(OPEN_ALL)
+    for state in ("as it opens", "with all details open"):
+        width = page.evaluate("document.documentElement.scrollWidth")
+        assert width <= NARROW, f"{state}: {page.evaluate(TOO_WIDE)}"
+        page.evaluate(OPEN_ALL)
+    page.set_viewport_size({"width": 1100, "height": 800})
     for scheme in SCHEMES:
-        owner.page.emulate_media(color_scheme=scheme)
-        assert owner.page.evaluate(f"matchMedia('(prefers-color-scheme: {scheme})').matches")
+        page.emulate_media(color_scheme=scheme)
+        assert page.evaluate(f"matchMedia('(prefers-color-scheme: {scheme})').matches")
         assert _violations(owner) == [], scheme
 
 
@@ -70,18 +78,6 @@ def test_axe_is_the_file_of_its_package() -> None:
     stated = re.findall(r"\| `([^`]+)` \|.*`([0-9a-f]{64})`", (AXE / "README.md").read_text(encoding="utf-8"))
     assert [(name, hashlib.sha256((AXE / name).read_bytes()).hexdigest()) for name, _ in stated] == stated
     assert len(stated) == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", VISITS)
-def test_a_page_fits_on_a_narrow_screen(site: PageWorld, enter: Enter, name: str) -> None:
-    watched = enter(site, viewport={"width": NARROW, "height": 700})
-    VISITS[name](watched)
-    for state in ("as it opens", "with all details open"):
-        width = watched.page.evaluate("document.documentElement.scrollWidth")
-        assert width <= NARROW, f"{state}: {watched.page.evaluate(TOO_WIDE)}"
-        watched.page.evaluate(OPEN_ALL)
-    assert watched.page.evaluate("document.documentElement.scrollWidth") <= NARROW, watched.page.evaluate(TOO_WIDE)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 
@@ -9,7 +10,7 @@ import pytest
 
 from dispatcher.features.web.tests.browser.conftest import Enter, Watched
 from dispatcher.features.web.tests.browser.hostile import ATTRIBUTE, BINDING, FIELDS, PAYLOADS, chat_of, mark, text
-from dispatcher.features.web.tests.browser.visits import fill, of_chat, submit
+from dispatcher.features.web.tests.browser.visits import fill, of_chat, submit, upload
 from dispatcher.features.web.tests.page_world import PageWorld
 
 #: What a text may not have made: elements of its own, handlers, frames, and scripts that are not ours.
@@ -103,33 +104,19 @@ def test_nothing_that_was_written_runs_or_breaks_out(attack: Attacked) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_form_brings_in_is_said_and_shown_as_it_was_written(attack: Attacked) -> None:
+def test_what_forms_bring_in_forget_and_import_is_shown_as_it_was_written(attack: Attacked) -> None:
     for payload in PAYLOADS:
-        chat = f"form-{payload}"
-        page = attack.watched.open(of_chat("/chat", chat))
+        page = attack.watched.open(of_chat("/chat", f"form-{payload}"))
         page.locator("summary", has_text="Add one").click()
         page.locator("#new-text").evaluate("(one) => one.removeAttribute('maxlength')")
         page.locator("#new-text").fill(text("form", payload).encode("utf-8", "replace").decode()[:3000])
         submit(page, "form[action='/chat/add']")
         shown = attack.check(page.url)
         assert mark("form", payload) in shown or "holds a NUL" in shown, payload
-
-
-@pytest.mark.slow
-def test_what_is_to_be_forgotten_is_shown_as_it_was_written(attack: Attacked) -> None:
     page = attack.watched.open("/forget")
     fill(page, "Messages and facts that contain", "zqmessagezz")
     submit(page, "form:has(input[value=matching])")
-    shown = attack.check("/forget/preview")
-    assert PAYLOADS["image"] in shown
-
-
-@pytest.mark.slow
-def test_an_import_shows_what_a_file_holds_as_it_was_written(attack: Attacked) -> None:
-    import json
-
-    from dispatcher.features.web.tests.browser.visits import upload
-
+    assert PAYLOADS["image"] in attack.check("/forget/preview")
     base = {"role": "user", "timestamp": 1.6e9}
     turns = [
         base | {"task_id": f"i{number}", "chat_id": chat_of(name), "content": payload, "name": payload}
