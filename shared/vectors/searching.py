@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 from weakref import WeakKeyDictionary, ref
 
 from cachetools import LRUCache, cached
@@ -17,7 +17,6 @@ from shared.embedding.centring import centred
 from shared.embedding.models import Embedder, EmbeddingIdentity
 from shared.embedding.open import open_embedder
 from shared.errors import HmemError
-from shared.ranking.question import Match
 from shared.system.files import PrivateDir
 from shared.vectors.base import MemoryBackend, how_to_install
 
@@ -25,11 +24,9 @@ if TYPE_CHECKING:
     from shared.embedding.models import Vectors
     from shared.release.chats import ChatTable
 
-T = TypeVar("T")
-
 #: Questions whose vectors are kept: one lookup asks for its vector more than once, and as many lookups as that run at the same time.
 KEPT = 64
-#: Chunks of a chat that `of_nearest` knows of: more would take longer than a lookup may.
+#: Chunks of a chat that an index which only finds the nearest is asked for: more would take longer than a lookup may.
 MOST_COMPARED = 1000
 #: In HMEM_STATE_DIR: the private directories of readers.
 VIEWS = "views"
@@ -92,6 +89,13 @@ def _why_not(embedder: Embedder, indexed_with: EmbeddingIdentity) -> str | None:
     return None
 
 
+def in_order(found: Mapping[str, float], chunk_ids: Sequence[str]) -> Vectors:
+    """The similarities that were found, in the order of these chunks, shape (n,); NaN for a chunk that was not."""
+    import numpy as np
+
+    return np.array([found.get(chunk_id, np.nan) for chunk_id in chunk_ids], dtype=np.float32)
+
+
 class AskingBackend(MemoryBackend, ABC):
     """A backend of one release that embeds questions. `open` is slow and belongs in the background.
 
@@ -127,33 +131,15 @@ class AskingBackend(MemoryBackend, ABC):
         """Close it, if it does not close itself with its last user."""
 
     @abstractmethod
-    def _nearest(self, index: Any, vector: Vectors, chat_id: str, k: int) -> list[Match]:
-        """The chat's k nearest, best first, each proven to be of this chat; empty for an unknown chat, or once it is closed. k is 1 or more."""
-
     def _compared(self, index: Any, vector: Vectors, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
-        """`similarities` of an open index. Here of what only searches: of the nearest MOST_COMPARED, and of no repeated chunk."""
-        import numpy as np
-
-        found = {match.chunk_id: match.score for match in self._nearest(index, vector, chat_id, MOST_COMPARED)}
-        return np.array([found.get(chunk_id, np.nan) for chunk_id in chunk_ids], dtype=np.float32)
-
-    def search(self, query: str, chat_id: str, k: int) -> list[Match]:
-        """As in `MemoryBackend`."""
-        if k < 1:
-            return []
-        return self._asked(query, chat_id, lambda index, vector: self._nearest(index, vector, chat_id, k)) or []
+        """`similarities` of an open index, each proven to be of this chat; NaN once it is closed."""
 
     def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
         """As in `MemoryBackend`."""
-        found = self._asked(query, chat_id, lambda index, vector: self._compared(index, vector, chat_id, chunk_ids))
-        return super().similarities(query, chat_id, chunk_ids) if found is None else found
-
-    def _asked(self, query: str, chat_id: str, ask: Callable[[Any, Vectors], T]) -> T | None:
-        """What the index answers to the vector of a question, as it is compared with those of a chat; None while it is closed."""
         index, asker = self._index, self._asker
         if self._why is not None or index is None or asker is None:
-            return None
-        return ask(index, centred(asker.vector(query), self.centre(chat_id)))
+            return super().similarities(query, chat_id, chunk_ids)
+        return self._compared(index, centred(asker.vector(query), self.centre(chat_id)), chat_id, chunk_ids)
 
     def vector(self, query: str) -> Vectors | None:
         """As in `MemoryBackend`."""

@@ -23,7 +23,6 @@ import orjson
 from cachetools import LRUCache
 
 from shared.errors import ReleaseRefused, StorageError
-from shared.ranking.question import Match
 from shared.release.integrity import open_closed
 from shared.release.parts import part_files
 
@@ -53,16 +52,6 @@ class ChatVectors:
     vectors: Vectors
     rows: dict[str, int]
     asked: list[tuple[Sequence[str], NDArray[np.intp]]] = field(default_factory=list)
-
-    def nearest(self, vector: Vectors, k: int) -> list[Match]:
-        """The k most similar rows, best first; of equal ones the earlier."""
-        if k < 1 or not self.ids:
-            return []
-        scores = self.vectors @ vector
-        least = np.partition(scores, -k)[-k] if k < len(scores) else -np.inf
-        candidates = np.flatnonzero(scores >= least)
-        best = candidates[np.argsort(-scores[candidates], kind="stable")[:k]]
-        return [Match(self.ids[row], float(scores[row])) for row in best]
 
     def compare(self, vector: Vectors, chunk_ids: Sequence[str]) -> Vectors:
         """Cosine similarity of each chunk, shape (n,); NaN where it has no row."""

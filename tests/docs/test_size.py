@@ -35,20 +35,20 @@ BUDGETS = {
     "nightly/night": 787,
     "nightly/steps": 951,
     "nightly/writing": 449,
-    "scripts": 2446,
+    "scripts": 2447,
     "shared": 149,
     "shared/config": 902,
     "shared/delivery": 710,
     "shared/embedding": 991,
-    "shared/ranking": 741,
+    "shared/ranking": 737,
     "shared/release": 683,
     "shared/search": 1486,
     "shared/system": 1254,
     "shared/text": 839,
     "shared/turns": 1111,
-    "shared/vectors": 1615,
+    "shared/vectors": 1543,
     "shared/wire": 662,
-    "tests": 44162,
+    "tests": 44150,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 74, 40, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 46_374
+    assert product <= 46_298
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shared.errors import ReleaseRefused, StorageError
-from shared.ranking.question import Match
 from shared.release.integrity import check_database, damage_named, open_closed, private_copy, refuse_leftovers
 from shared.release.manifest import verify
 from shared.release.parts import Earlier
 from shared.system.files import make_dir
 from shared.vectors.base import Builder, Checked, Corpus, VectorIndex
-from shared.vectors.searching import AskingBackend
+from shared.vectors.searching import MOST_COMPARED, AskingBackend, in_order
 
 if TYPE_CHECKING:
     import chromadb
@@ -198,14 +197,15 @@ class ChromaBackend(AskingBackend):
         self._collections = {}
         return _client(copied)
 
-    def _nearest(self, index: Any, vector: Vectors, chat_id: str, k: int) -> list[Match]:
+    def _compared(self, index: Any, vector: Vectors, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
+        """Of the nearest MOST_COMPARED, and of no repeated chunk."""
         with self._lock:
             collection = self._collection(index, chat_id)
             if collection is None:
-                return []
-            answer = collection.query(query_embeddings=[vector], n_results=k, include=["distances"])
-        ids, distances = answer["ids"][0], answer["distances"][0]
-        return [Match(chunk_id, 1.0 - float(distance)) for chunk_id, distance in zip(ids, distances, strict=True)]
+                return in_order({}, chunk_ids)
+            answer = collection.query(query_embeddings=[vector], n_results=MOST_COMPARED, include=["distances"])
+        distances = dict(zip(answer["ids"][0], answer["distances"][0], strict=True))
+        return in_order({one: 1.0 - float(distance) for one, distance in distances.items()}, chunk_ids)
 
     def _collection(self, index: Any, chat_id: str) -> Any:
         """The chat's collection, or None; its own record of the chat id is compared, whatever its name says."""

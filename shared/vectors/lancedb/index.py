@@ -1,11 +1,10 @@
-"""LanceDB, embedded: two tables in `lancedb/`. A search is exact: an index of the chat's key leads to its rows, and these are compared one by one.
+"""LanceDB, embedded: two tables in `lancedb/`. An index of the chat's key leads to its rows, and these are compared one by one, so a search is exact.
 
     vectors    chat (`chat_key`), chat_id, chunk_id, vector (float16); a bitmap index on `chat`
     chats      chat, chat_id, vectors (how many), repeated (chunk id -> the chunk whose vector equals its own)
 
 A filter never holds a chat's id, only its key, and each row's id is compared on the way out. One table of 100,000 x 384 takes a second to
-write, so each night writes it anew, and 78 MB as float16 (155 MB as float32, for a rounding of 0.00006 in a similarity); one of 20 chats is
-searched in 5 ms, without the bitmap in 90 ms. `_distance` is asked for by name, or Lance prints a warning for each search.
+write, so each night writes it anew, and 78 MB as float16 (155 MB as float32, for a rounding of 0.00006 in a similarity).
 
 Lance opens data files when it needs them, so a reader has a directory of links to them: what is removed meanwhile can still be read. Its
 threads belong to the process and stay when an index is closed.
@@ -17,7 +16,6 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +23,11 @@ import numpy as np
 import orjson
 
 from shared.errors import HmemError, ReleaseRefused, StorageError
-from shared.ranking.question import Match
 from shared.release.manifest import verify
 from shared.release.parts import Earlier
 from shared.system.files import link_or_copy, make_dir
 from shared.vectors.base import Builder, Checked, Corpus, VectorIndex
-from shared.vectors.searching import AskingBackend
+from shared.vectors.searching import AskingBackend, in_order
 from shared.vectors.vector_files import CACHE_BYTES, STORED, ChatVectors, KeptChats
 
 if TYPE_CHECKING:
@@ -70,80 +67,51 @@ def chat_key(chat_id: str) -> str:
     return hashlib.blake2b(chat_id.encode("utf-8"), digest_size=16).hexdigest()
 
 
-def _is_chat(chat_id: str) -> str:
-    return f"chat = '{chat_key(chat_id)}'"
-
-
-def stored_vectors(batch: Any) -> Any:
-    """The vectors of a batch, shape (n, dimensions), as they are stored."""
-    return batch["vector"].flatten().to_numpy().reshape(batch.num_rows, -1)
-
-
 class LanceIndex:
     """A reader of `lancedb/`; threads may share it. RuntimeError or another error of Lance's, or ReleaseRefused, if a file is damaged."""
 
     def __init__(self, place: Path, dimensions: int, cache_bytes: int = CACHE_BYTES) -> None:
         self._place, self._dimensions = place, dimensions
-        self.kept = KeptChats(self._read, dimensions, cache_bytes)
+        self.kept = KeptChats(self.read, dimensions, cache_bytes)
         database = connect(place)
-        self._chats = database.open_table(CHATS)
-        layout = (self._chats.schema.metadata or {}).get(b"layout", b"").decode()
+        chats = database.open_table(CHATS)
+        layout = (chats.schema.metadata or {}).get(b"layout", b"").decode()
         if layout != str(LAYOUT):
             raise refused(place, f"has layout {layout}, this program knows {LAYOUT}")
-        found = self._chats.search().select(["chat_id", "vectors"]).to_arrow().to_pydict()
-        #: How many vectors each chat has.
+        found = chats.search().select(["chat_id", "vectors", "repeated"]).to_arrow().to_pydict()
+        #: Of each chat how many vectors it has; and, as JSON, chunk id -> the chunk whose vector equals its own.
         self.chats: dict[str, int] = dict(zip(found["chat_id"], found["vectors"], strict=True))
+        self.repeated: dict[str, bytes] = dict(zip(found["chat_id"], found["repeated"], strict=True))
         self.table = database.open_table(TABLE) if any(self.chats.values()) else None
         if self.table is not None and self.table.schema.field("vector").type.list_size != dimensions:
             raise refused(place, f"has vectors that are not of {dimensions} dimensions")
-
-    def batches(self, columns: list[str], chat_id: str | None = None) -> Iterator[Any]:
-        """The rows of all chats, or of one."""
-        if self.table is None:
-            return
-        query = self.table.search().select(columns)
-        yield from (query if chat_id is None else query.where(_is_chat(chat_id))).to_batches(BLOCK_ROWS)
-
-    def repeats(self) -> dict[str, dict[str, str]]:
-        """Of each chat that has any: chunk id -> the chunk whose vector equals its own."""
-        found = self._chats.search().select(["chat_id", "repeated"]).to_arrow().to_pydict()
-        repeats = zip(found["chat_id"], map(orjson.loads, found["repeated"]), strict=True)
-        return {chat_id: again for chat_id, again in repeats if again}
-
-    def indexed(self, chat_id: str) -> int:
-        """How many rows a search for this chat goes through."""
-        return int(self.table.count_rows(_is_chat(chat_id))) if self.table is not None else 0
-
-    def nearest(self, vector: Vectors, chat_id: str, k: int) -> list[Match]:
-        """The chat's k most similar rows, best first."""
-        if k < 1 or self.table is None or not self.chats.get(chat_id):
-            return []
-        query = self.table.search(vector, vector_column_name="vector").distance_type("cosine")
-        query = query.where(_is_chat(chat_id), prefilter=True)
-        found = query.limit(k).select(["chat_id", "chunk_id", "_distance"]).to_arrow().to_pydict()
-        if any(owner != chat_id for owner in found["chat_id"]):
-            raise refused(self._place, "has a row that does not fit its chat")
-        return [Match(one, 1.0 - distance) for one, distance in zip(found["chunk_id"], found["_distance"], strict=True)]
 
     def chat(self, chat_id: str) -> ChatVectors | None:
         """A chat's vectors, from memory if it was asked lately; None for an unknown chat."""
         return self.kept.get(chat_id) if chat_id in self.chats else None
 
-    def _read(self, chat_id: str) -> ChatVectors:
+    def read(self, chat_id: str) -> ChatVectors:
+        """The same from the files, through the index of chats."""
         count = self.chats[chat_id]
         self.kept.room(count)
         vectors, ids = np.empty((count, self._dimensions), np.float32), list[str]()
-        for batch in self.batches(["chat_id", "chunk_id", "vector"], chat_id):
+        for batch in self._rows(chat_id):
             if batch["chat_id"].unique().to_pylist() != [chat_id] or len(ids) + batch.num_rows > count:
                 raise refused(self._place, "has a row that does not fit its chat")
-            vectors[len(ids) : len(ids) + batch.num_rows] = stored_vectors(batch)
+            vectors[len(ids) : len(ids) + batch.num_rows] = (
+                batch["vector"].flatten().to_numpy().reshape(batch.num_rows, -1)
+            )
             ids += batch["chunk_id"].to_pylist()
         if len(ids) != count:
             raise refused(self._place, f"holds {len(ids)} of {count} vectors of a chat")
         rows = {one: row for row, one in enumerate(ids)}
-        told = self._chats.search().where(_is_chat(chat_id)).select(["repeated"]).to_arrow()["repeated"].to_pylist()
-        rows |= {one: rows[first] for one, first in orjson.loads(told[0]).items() if first in rows}
+        rows |= {one: rows[first] for one, first in orjson.loads(self.repeated[chat_id]).items() if first in rows}
         return ChatVectors(ids, vectors, rows)
+
+    def _rows(self, chat_id: str) -> Iterator[Any]:
+        if self.table is not None:
+            query = self.table.search().select(["chat_id", "chunk_id", "vector"])
+            yield from query.where(f"chat = '{chat_key(chat_id)}'").to_batches(BLOCK_ROWS)
 
 
 class LanceBuilder(Builder):
@@ -158,19 +126,19 @@ class LanceBuilder(Builder):
                 _write_vectors(place, corpus)
 
     def check(self, place: Path, scratch: Path, corpus: Corpus, earlier: Earlier | None = None) -> Checked:  # noqa: ARG002 - read in place, all of it
-        """As in `Builder`. Every vector is compared byte for byte, and every chat is counted through the index that a search goes by."""
+        """As in `Builder`. Every vector is read as by day, through the index of chats, and compared byte for byte."""
         with _named(place, "read"):
-            index = LanceIndex(place, corpus.dimensions, cache_bytes=0)
+            index = LanceIndex(place, corpus.dimensions)
             counted = {chat_id: count for chat_id, count in index.chats.items() if count}
             wanted = {chat_id: len(ids) for chat_id, (ids, _) in corpus.chats.items() if len(ids)}
             if wrong := sum(counted.get(chat) != wanted.get(chat) for chat in {*counted, *wanted}):
                 raise refused(place, f"has {wrong} chats that are not as they were given to it")
-            if index.repeats() != {chat_id: dict(again) for chat_id, again in corpus.repeats.items() if again}:
+            repeats = {chat_id: orjson.loads(again) for chat_id, again in index.repeated.items() if again != b"{}"}
+            if repeats != {chat_id: dict(again) for chat_id, again in corpus.repeats.items() if again}:
                 raise refused(place, "repeats other chunks than were given to it")
             _check_files(place, index)
-            _check_rows(place, index, corpus)
-            if any(index.indexed(chat_id) != count for chat_id, count in counted.items()):
-                raise refused(place, "has an index that does not lead to all rows of a chat")
+            for chat_id in counted:
+                _check_chat(place, index.read(chat_id), *corpus.chats[chat_id])
         return Checked(counted)
 
 
@@ -257,31 +225,13 @@ def _check_files(place: Path, index: LanceIndex) -> None:
         raise refused(place, "has files that do not belong to it")
 
 
-def _check_rows(place: Path, index: LanceIndex, corpus: Corpus) -> None:
-    """Each row that was given is there, under its chat's key, byte for byte; `_check_files` has proven that there are no more."""
-    rows = {chat_id: {one: row for row, one in enumerate(ids)} for chat_id, (ids, _) in corpus.chats.items()}
-    seen = {chat_id: np.zeros(len(ids), np.bool_) for chat_id, (ids, _) in corpus.chats.items()}
-    for batch in index.batches(["chat", "chat_id", "chunk_id", "vector"]):
-        stored, chunk_ids = stored_vectors(batch), batch["chunk_id"].to_pylist()
-        for part, key, chat_id in _runs(batch):
-            known = rows.get(chat_id, {})
-            at = np.array([known.get(one, -1) for one in chunk_ids[part]])
-            if at.min() < 0 or key != chat_key(chat_id):
-                raise refused(place, "holds other chunks of a chat than were given to it")
-            if not np.array_equal(stored[part], corpus.chats[chat_id][1][at].astype(STORED)):
-                raise refused(place, "holds other vectors of a chat than were given to it")
-            seen[chat_id][at] = True
-    if not all(those.all() for those in seen.values()):
-        raise refused(place, "holds too few chunks of a chat")
-
-
-def _runs(batch: Any) -> Iterator[tuple[slice, str, str]]:
-    """(rows, chat's key, chat id) of each stretch of rows of one chat."""
-    start = 0
-    for owner, rows in groupby(zip(batch["chat"].to_pylist(), batch["chat_id"].to_pylist(), strict=True)):
-        end = start + sum(1 for _ in rows)
-        yield slice(start, end), *owner
-        start = end
+def _check_chat(place: Path, stored: ChatVectors, ids: Sequence[str], vectors: Vectors) -> None:
+    """What was given of a chat is there; its count has shown that there is no more."""
+    rows = [stored.rows.get(one, -1) for one in ids]
+    if min(rows) < 0:
+        raise refused(place, "holds other chunks of a chat than were given to it")
+    if not np.array_equal(stored.vectors[rows], vectors.astype(STORED)):
+        raise refused(place, "holds other vectors of a chat than were given to it")
 
 
 class LanceBackend(AskingBackend):
@@ -295,13 +245,10 @@ class LanceBackend(AskingBackend):
         _link_tree(self._place, links)
         return LanceIndex(links, self._indexed_with.dimensions if self._indexed_with else 0)
 
-    def _nearest(self, index: LanceIndex, vector: Vectors, chat_id: str, k: int) -> list[Match]:
-        return index.nearest(vector, chat_id, k)
-
     def _compared(self, index: LanceIndex, vector: Vectors, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
         """Of all chunks, repeated ones too, compared in memory."""
         chat = index.chat(chat_id)
-        return chat.compare(vector, chunk_ids) if chat else np.full(len(chunk_ids), np.nan, dtype=np.float32)
+        return chat.compare(vector, chunk_ids) if chat else in_order({}, chunk_ids)
 
 
 INDEX = VectorIndex(lambda _, __: LanceBuilder(), LanceBackend)

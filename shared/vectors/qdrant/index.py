@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any
 
 from shared.config.settings import Settings
 from shared.errors import IndexServerUnavailable, ReleaseRefused, SettingsError
-from shared.ranking.question import Match
 from shared.text.format import in_batches
 from shared.vectors import on_server
 from shared.vectors.base import Corpus, VectorIndex
 from shared.vectors.on_server import Served, ServedBackend, ServedBuilder
 from shared.vectors.qdrant.server import NoAnswer, answered, client_of, patiently
 from shared.vectors.qdrant.settings import QdrantSettings
+from shared.vectors.searching import MOST_COMPARED
 
 if TYPE_CHECKING:
     from qdrant_client import models
@@ -297,20 +297,21 @@ class QdrantBackend(ServedBackend):
             )
         return client, served
 
-    def _nearest(self, index: tuple[Any, Served], vector: Vectors, chat_id: str, k: int) -> list[Match]:
+    def _found(self, index: tuple[Any, Served], vector: Vectors, chat_id: str) -> dict[str, float]:
+        """Of the nearest MOST_COMPARED."""
         client, served = index
         if not served.vectors:
-            return []
+            return {}
         with answered():
             answer = client.query_points(
                 served.name,
                 query=vector.tolist(),
                 query_filter=_of_chat(chat_id),
-                limit=k,
+                limit=MOST_COMPARED,
                 with_payload=["chat_id", "chunk_id"],
             )
             found = [(hit.payload or {}, float(hit.score)) for hit in answer.points]
-        return [Match(payload["chunk_id"], score) for payload, score in found if payload.get("chat_id") == chat_id]
+        return {payload["chunk_id"]: score for payload, score in found if payload.get("chat_id") == chat_id}
 
 
 INDEX = VectorIndex(QdrantBuilder, QdrantBackend)

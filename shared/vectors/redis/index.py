@@ -16,7 +16,6 @@ import redis
 
 from shared.config.settings import Settings
 from shared.errors import IndexServerUnavailable, ReleaseRefused, SettingsError
-from shared.ranking.question import Match
 from shared.vectors.base import Corpus, VectorIndex
 from shared.vectors.on_server import (
     DAY_SECONDS,
@@ -96,15 +95,8 @@ class RedisBackend(ServedBackend):
     def _close_index(self, index: tuple[redis.Redis, str]) -> None:
         index[0].close()
 
-    def _nearest(self, index: tuple[redis.Redis, str], vector: Vectors, chat_id: str, k: int) -> list[Match]:
-        return sets.scored(*index, chat_id, vector, k)
-
-    def _compared(
-        self, index: tuple[redis.Redis, str], vector: Vectors, chat_id: str, chunk_ids: Sequence[str]
-    ) -> Vectors:
-        """Of all chunks that have a vector, in a chat of more than sets.MOST_TOLD of the nearest ones; NaN for a repeated chunk."""
-        known = {one.chunk_id: one.score for one in sets.scored(*index, chat_id, vector)} if chunk_ids else {}
-        return np.array([known.get(chunk_id, np.nan) for chunk_id in chunk_ids], dtype=np.float32)
+    def _found(self, index: tuple[redis.Redis, str], vector: Vectors, chat_id: str) -> dict[str, float]:
+        return dict(sets.scored(*index, chat_id, vector))
 
 
 class RedisBuilder(ServedBuilder):

@@ -26,7 +26,6 @@ import numpy as np
 import orjson
 import redis
 
-from shared.ranking.question import Match
 from shared.text.format import in_batches
 from shared.vectors.base import Corpus
 from shared.vectors.on_server import Served
@@ -184,8 +183,8 @@ def releases(client: redis.Redis) -> list[str]:
     return sorted({key.decode("utf-8", "replace").removeprefix(prefix) for key in found})
 
 
-def scored(client: redis.Redis, name: str, chat_id: str, vector: Vectors, k: int | None = None) -> list[Match]:
-    """The chat's k nearest in a release, best first. If k is None, all of it, of more than MOST_TOLD the nearest of each part.
+def scored(client: redis.Redis, name: str, chat_id: str, vector: Vectors) -> list[tuple[str, float]]:
+    """(chunk id, similarity) of each of the chat's chunks in a release; in a chat of more than MOST_TOLD, of the nearest of each part.
 
     NoSuchVectors if the release, or one of the parts, is gone.
     """
@@ -195,8 +194,8 @@ def scored(client: redis.Redis, name: str, chat_id: str, vector: Vectors, k: int
         raise NoSuchVectors(f"there are no vectors {name}")
     parts = unpacked(listed, name) if listed else []
     share = min(1.0, MOST_TOLD / max(sum(part.count for part in parts), 1))
-    wanted = [(part, min(k, part.count) if k else math.ceil(share * part.count)) for part in parts]
-    found = list[Match]()
+    wanted = [(part, math.ceil(share * part.count)) for part in parts]
+    found = list[tuple[str, float]]()
     with client.pipeline(transaction=False) as pipe:
         for part, most in wanted:
             _ask(pipe, "VSIM", part.key(chat_id), "FP32", as_bytes(vector), "WITHSCORES", "COUNT", most, "TRUTH")
@@ -206,8 +205,8 @@ def scored(client: redis.Redis, name: str, chat_id: str, vector: Vectors, k: int
             raise NoSuchVectors(f"vectors of {name} are missing")
         # Redis' score is (1 + cosine) / 2.
         scores = zip(answer[::2], answer[1::2], strict=True)
-        found += [Match(one.decode("utf-8"), 2.0 * float(score) - 1.0) for one, score in scores]
-    return sorted(found, key=lambda match: -match.score)[:k]
+        found += [(one.decode("utf-8"), 2.0 * float(score) - 1.0) for one, score in scores]
+    return found
 
 
 def stored(client: redis.Redis, key: str, ids: Sequence[str]) -> tuple[int, list[bytes]]:

@@ -16,13 +16,12 @@ import numpy as np
 
 from shared.config.kinds import place_of
 from shared.errors import ReleaseRefused
-from shared.ranking.question import Match
 from shared.release.integrity import check_database, damage_named
 from shared.release.manifest import prove_folder, read_manifest
 from shared.release.parts import Earlier, begin, new_part, part_files
 from shared.vectors.base import Builder, Checked, Corpus, VectorIndex
-from shared.vectors.searching import AskingBackend
-from shared.vectors.vector_files import STORED, ChatVectors, VectorFile, chats_in, read_part, write_part
+from shared.vectors.searching import AskingBackend, in_order
+from shared.vectors.vector_files import STORED, VectorFile, chats_in, read_part, write_part
 
 if TYPE_CHECKING:
     from shared.embedding.models import Vectors
@@ -88,16 +87,9 @@ class SqliteBackend(AskingBackend):
     def _close_index(self, index: VectorFile) -> None:
         index.close()
 
-    def _nearest(self, index: VectorFile, vector: Vectors, chat_id: str, k: int) -> list[Match]:
-        return _chat(index, chat_id, vector).nearest(vector, k)
-
     def _compared(self, index: VectorFile, vector: Vectors, chat_id: str, chunk_ids: Sequence[str]) -> Vectors:
-        return _chat(index, chat_id, vector).compare(vector, chunk_ids)
-
-
-def _chat(index: VectorFile, chat_id: str, vector: Vectors) -> ChatVectors:
-    """Without any row for an unknown chat."""
-    return index.chat(chat_id) or ChatVectors([], vector[None][:0], {})
+        chat = index.chat(chat_id)
+        return chat.compare(vector, chunk_ids) if chat else in_order({}, chunk_ids)
 
 
 INDEX = VectorIndex(lambda _, run: SqliteBuilder(run), SqliteBackend)

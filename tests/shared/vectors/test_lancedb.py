@@ -20,12 +20,11 @@ from tests.support.night.index_world import (
     DIMENSIONS,
     MadeUp,
     corpus_of,
-    ids,
     make_release,
+    nearest,
     notes,
     opened,
     settings_for,
-    vector_of,
 )
 
 LANCEDB = place_of("lancedb")
@@ -108,8 +107,6 @@ def test_a_row_of_another_chat_never_comes_out(tmp_path: Path) -> None:
     connect(place).open_table("vectors").update(where="chunk_id = '2/3'", values={"chat": chat_key("1")})
     index = LanceIndex(place, DIMENSIONS)
     with pytest.raises(ReleaseRefused, match="does not fit its chat"):
-        index.nearest(vector_of("note 3 of 2"), "1", 9)
-    with pytest.raises(ReleaseRefused, match="does not fit its chat"):
         index.chat("1")
     with pytest.raises(ReleaseRefused, match="holds 4 of 5"):
         index.chat("2")
@@ -132,7 +129,7 @@ def test_a_reader_has_links_or_copies(tmp_path: Path, monkeypatch: pytest.Monkey
         if not linked:
             monkeypatch.setattr(os, "link", another_device)
         found = opened(settings, release)
-        assert ids(found.search("note 3 of two", "two", 1)) == ["two/3"]
+        assert nearest(found, "note 3 of two", "two", SAID) == ["two/3"]
         (view,) = (tmp_path / "state" / "views").iterdir()
         inodes = {inode for inode, _ in files(view).values()}
         assert (inodes == {inode for inode, _ in files(release / LANCEDB).values()}) == linked

@@ -156,5 +156,13 @@ def notes(chat: str, count: int) -> dict[str, str]:
 SAID = {"1": notes("1", 30), "-2": notes("-2", 12)}
 
 
-def ids(found: Sequence[Any]) -> list[str]:
-    return [match.chunk_id for match in found]
+def nearest(found: AskingBackend, question: str, chat: str, said: Said, k: int = 1) -> list[str]:
+    """The k nearest chunks of a chat, best first. It is asked for what any chat has said: nothing of another chat has a similarity."""
+    every = list(dict.fromkeys(one for chunks in said.values() for one in chunks))
+    scores = found.similarities(question, chat, every)
+    return [every[row] for row in np.argsort(-scores)[:k] if not np.isnan(scores[row])]
+
+
+def finds(found: AskingBackend) -> bool:
+    """Whether it finds what was said in SAID, or in the first thirty notes of chat 1."""
+    return nearest(found, "note 3 of 1", "1", SAID) == ["1/3"]

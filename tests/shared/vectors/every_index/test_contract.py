@@ -22,10 +22,12 @@ from shared.vectors.searching import AskingBackend
 from tests.support.night.index_world import (
     DIMENSIONS,
     IDENTITY,
+    SAID,
     MadeUp,
     Said,
-    ids,
+    finds,
     make_release,
+    nearest,
     notes,
     opened,
     vector_of,
@@ -35,35 +37,18 @@ from tests.support.night.mirrors import damage as flip
 
 def test_a_chat_finds_its_own_words_and_nobody_elses(backend: Callable[[Said], AskingBackend]) -> None:
     chats = [str(number) for number in range(5)]
-    opened = backend({chat: {**notes(chat, 5), f"{chat}/canary": f"canary {chat}"} for chat in chats})
+    said = {chat: {**notes(chat, 5), f"{chat}/canary": f"canary {chat}"} for chat in chats}
+    opened = backend(said)
     for asker in chats:
         for asked in chats:
-            found = opened.search(f"canary {asked}", asker, 10)
-            assert {one.split("/")[0] for one in ids(found)} == {asker}
-            assert (found[0].score > 0.99) == (asker == asked)
-            assert (found[0].chunk_id == f"{asker}/canary") or asker != asked
-
-
-def test_the_order_is_that_of_an_exact_search(name: str, backend: Callable[[Said], AskingBackend]) -> None:
-    said = notes("1", 400)
-    opened = backend({"1": said, "2": notes("2", 50)})
-    every = np.array([vector_of(text) for text in said.values()])
-    kept = 0
-    for question in (f"question {number}" for number in range(25)):
-        scores = every @ vector_of(question)
-        exact = [list(said)[row] for row in np.argsort(-scores)[:20]]
-        found = opened.search(question, "1", 20)
-        assert [match.score for match in found] == sorted((match.score for match in found), reverse=True)
-        by_id = dict(zip(said, scores, strict=True))
-        assert [match.score for match in found] == pytest.approx([by_id[one] for one in ids(found)], abs=2e-3)
-        kept += len(set(exact) & set(ids(found)))
-    assert kept >= (25 * 20 * 0.97 if name == "chroma" else 25 * 20 - 2), "float16 may swap a tie, HNSW may miss some"
+            found = nearest(opened, f"canary {asked}", asker, said, 10)
+            assert {one.split("/")[0] for one in found} == {asker}
+            assert (found[0] == f"{asker}/canary") or asker != asked
 
 
 def test_a_chat_without_vectors_has_no_answer(backend: Callable[[Said], AskingBackend]) -> None:
     opened = backend({"1": notes("1", 3)})
     for nobody in ("2", "", "1 ", "%", "*"):
-        assert opened.search("note 1 of 1", nobody, 5) == []
         assert np.isnan(opened.similarities("note 1 of 1", nobody, ["1/1", "1/2"])).all()
 
 
@@ -72,21 +57,23 @@ ODD = ["-100123", "../../etc/passwd", "a'b\"c; DROP TABLE chats", "*", "%", "_",
 
 
 def test_odd_chat_ids_are_chats_like_others(backend: Callable[[Said], AskingBackend]) -> None:
-    opened = backend({chat: {f"c{number}": f"said in chat number {number}"} for number, chat in enumerate(ODD)})
+    said = {chat: {f"c{number}": f"said in chat number {number}"} for number, chat in enumerate(ODD)}
+    opened = backend(said)
     for number, chat in enumerate(ODD):
-        assert ids(opened.search("said in chat number 3", chat, 50)) == [f"c{number}"]
+        assert nearest(opened, "said in chat number 3", chat, said, 50) == [f"c{number}"]
         assert opened.similarities(f"said in chat number {number}", chat, [f"c{number}"])[0] > 0.99
 
 
 def test_words_and_chunk_ids_of_any_script(backend: Callable[[Said], AskingBackend]) -> None:
     texts = ["Größe: 🚀", "שלום", "नमस्ते", 'quo"te \\ "', "line\nbreak\x00", "NULL", "漢字かな交じり文"]
-    opened = backend({"1": {f"ü☃'\"-{number}:user#1": text for number, text in enumerate(texts)}})
+    said = {"1": {f"ü☃'\"-{number}:user#1": text for number, text in enumerate(texts)}}
+    opened = backend(said)
     for number, text in enumerate(texts):
-        assert ids(opened.search(text, "1", 1)) == [f"ü☃'\"-{number}:user#1"]
+        assert nearest(opened, text, "1", said) == [f"ü☃'\"-{number}:user#1"]
 
 
-def test_similarities_are_those_of_the_vectors(backend: Callable[[Said], AskingBackend]) -> None:
-    said = notes("1", 60)
+def test_similarities_are_those_of_the_vectors(name: str, backend: Callable[[Said], AskingBackend]) -> None:
+    said = notes("1", 400)
     opened = backend({"1": said, "2": notes("2", 60)})
     wanted = ["1/7", "2/7", "1/59", "nobody", "1/7", "", "1/0"]
     found = opened.similarities("a question", "1", wanted)
@@ -97,14 +84,16 @@ def test_similarities_are_those_of_the_vectors(backend: Callable[[Said], AskingB
     everybody = tuple(said)  # asked again, in another order, and one of many
     for asked in (everybody, everybody, tuple(reversed(everybody)), ("1/9",), everybody):
         exact = [float(vector_of(said[one]) @ vector_of("a question")) for one in asked]
-        np.testing.assert_allclose(opened.similarities("a question", "1", asked), exact, atol=2e-3)
+        found = opened.similarities("a question", "1", asked)
+        told = ~np.isnan(found)
+        assert told.mean() >= (0.97 if name == "chroma" else 1), "HNSW may miss some"
+        np.testing.assert_allclose(found[told], np.array(exact)[told], atol=2e-3)
 
 
-def test_a_repeated_text_is_found_once(name: str, backend: Callable[[Said], AskingBackend]) -> None:
-    said = {"first": "OK", **notes("1", 3), "again": "OK", "and again": "OK"}
-    opened = backend({"1": said})
-    assert ids(opened.search("OK", "1", 10)).count("first") == 1
-    assert len(opened.search("OK", "1", 10)) == 4
+def test_a_repeated_text_is_as_near_as_the_first_or_is_not_compared(
+    name: str, backend: Callable[[Said], AskingBackend]
+) -> None:
+    opened = backend({"1": {"first": "OK", **notes("1", 3), "again": "OK", "and again": "OK"}})
     found = opened.similarities("OK", "1", ["first", "again", "and again"])
     assert found[0] > 0.99
     if name == "sqlite":  # which knows whose vector theirs is
@@ -134,7 +123,6 @@ def test_vectors_of_another_model_are_not_compared(
     found = opened(settings, make_release(settings, tmp_path, [name], {"1": notes("1", 3)}, identity=identity), name)
     assert not found.is_available()
     assert why in (found.why_not or "")
-    assert found.search("note 1 of 1", "1", 3) == []
     assert np.isnan(found.similarities("note 1 of 1", "1", ["1/1"])).all()
     assert embedder.closed == (identity is not None)
     found.close()
@@ -143,8 +131,8 @@ def test_vectors_of_another_model_are_not_compared(
 def test_an_embedder_that_goes_away_is_an_error_of_the_lookup_alone(backend: Callable[[Said], AskingBackend]) -> None:
     found = backend({"1": notes("1", 3)})
     with pytest.raises(EmbeddingError, match="away"):
-        found.search("away", "1", 3)
-    assert ids(found.search("note 1 of 1", "1", 1)) == ["1/1"]
+        found.similarities("away", "1", ["1/1"])
+    assert found.similarities("note 1 of 1", "1", ["1/1"])[0] > 0.99
 
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
@@ -168,7 +156,7 @@ def test_a_damaged_index_is_refused(
     found = opened(settings, path, name)
     assert not found.is_available()
     assert any(why in (found.why_not or "") for why in ("was changed", "is missing", f"has no {name} index"))
-    assert found.search("note 1 of 1", "1", 3) == []
+    assert not finds(found)
     found.close()
 
 
@@ -185,48 +173,47 @@ def test_a_release_that_is_removed_while_it_is_read_answers_until_it_is_closed(
     tmp_path: Path, backend: Callable[[Said], AskingBackend]
 ) -> None:
     chats = [str(number) for number in range(40)]
-    found = backend({chat: notes(chat, 30) for chat in chats})
-    gone = threading.Event()
+    said = {chat: notes(chat, 30) for chat in chats}
+    found, gone = backend(said), threading.Event()
 
     def ask(chat: str) -> bool:
-        before = ids(found.search(f"note 3 of {chat}", chat, 3))
+        before = nearest(found, f"note 3 of {chat}", chat, said, 3)
         gone.wait(600)
-        return ids(found.search(f"note 3 of {chat}", chat, 3)) == before and before[0] == f"{chat}/3"
+        return nearest(found, f"note 3 of {chat}", chat, said, 3) == before and before[0] == f"{chat}/3"
 
     with ThreadPoolExecutor(8) as pool:
         answers = [pool.submit(ask, chat) for chat in chats[:8]]
         shutil.rmtree(tmp_path / "releases" / "1")
         gone.set()
         assert all(answer.result() for answer in answers)
-    assert all(ids(found.search(f"note 9 of {chat}", chat, 1)) == [f"{chat}/9"] for chat in chats), (
-        "also those not read yet"
-    )
+    assert all(nearest(found, f"note 9 of {chat}", chat, said) == [f"{chat}/9"] for chat in chats), "also new ones"
 
 
 @pytest.mark.slow
 def test_closed_while_it_is_asked_it_says_so_and_harms_nobody(backend: Callable[[Said], AskingBackend]) -> None:
-    found = backend({str(chat): notes(str(chat), 30) for chat in range(60)})
+    said = {str(chat): notes(str(chat), 30) for chat in range(60)}
+    found = backend(said)
 
     def ask(number: int) -> int:
-        return len(found.search("a question", str(number % 60), 5))
+        return len(nearest(found, "a question", str(number % 60), said, 5))
 
     with ThreadPoolExecutor(4) as pool:
         answers = [pool.submit(ask, number) for number in range(200)]
         found.close()
     assert {answer.result() for answer in answers if answer.exception() is None} <= {0, 5}
     assert (found.is_available(), found.why_not) == (False, "closed")
-    assert found.search("a question", "1", 5) == []
+    assert not finds(found)
     found.close()
     found.open()
-    assert ids(found.search("note 3 of 1", "1", 1)) == ["1/3"], "it may be opened again"
+    assert finds(found), "it may be opened again"
 
 
 def test_reading_writes_nothing(tmp_path: Path, backend: Callable[[Said], AskingBackend]) -> None:
-    found = backend({"1": notes("1", 50), "2": notes("2", 5)})
+    found = backend(SAID)
     path = tmp_path / "releases" / "1"
     before = {file: sha256_file(path / file) for file in list_files(path)}
-    found.search("a question", "1", 5)
-    found.search("a question", "2", 5)
+    for chat, chunks in SAID.items():
+        found.similarities("a question", chat, list(chunks))
     found.close()
     verify(path)
     assert {file: sha256_file(path / file) for file in list_files(path)} == before

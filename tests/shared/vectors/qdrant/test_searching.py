@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from qdrant_client import QdrantClient
 from qdrant_client.http import models
@@ -17,7 +16,7 @@ from shared.errors import IndexServerUnavailable
 from shared.vectors.on_server import read_served
 from shared.vectors.qdrant.index import QdrantBackend, ensure
 from tests.servers.qdrant_api import QdrantApi
-from tests.support.night.index_world import MadeUp, ids, make_release, opened
+from tests.support.night.index_world import MadeUp, make_release, nearest, opened
 from tests.support.night.indexes.on_qdrant import KEY, SAID, delete, looking, lose
 
 QDRANT = place_of("qdrant")
@@ -39,12 +38,11 @@ def test_a_server_that_fails_closes_the_index_until_it_is_opened_again(
 ) -> None:
     api.fault = fault
     with pytest.raises(IndexServerUnavailable, match="the qdrant server is not available") as caught:
-        asked.search("note 7 of 1", "1", 1)
+        nearest(asked, "note 7 of 1", "1", SAID)
     assert ("timed out" in str(caught.value)) == (fault == "hang"), "else the server gave up first"
     assert not asked.is_available()
     requests = len(api.requests)
-    assert asked.search("note 7 of 1", "1", 1) == []
-    assert np.isnan(asked.similarities("note 7 of 1", "1", ["1/7"])).all()
+    assert nearest(asked, "note 7 of 1", "1", SAID) == []
     assert len(api.requests) == requests, "nobody waits for it again"
     asked.open()
     assert "the qdrant server is not available" in (asked.why_not or "")
@@ -52,7 +50,7 @@ def test_a_server_that_fails_closes_the_index_until_it_is_opened_again(
     api.fault = "ok"
     asked.open()
     assert asked.why_not is None
-    assert ids(asked.search("note 7 of 1", "1", 1)) == ["1/7"]
+    assert nearest(asked, "note 7 of 1", "1", SAID) == ["1/7"]
 
 
 def _narrow(client: QdrantClient, name: str) -> None:
@@ -78,11 +76,11 @@ def test_a_collection_that_is_not_the_releases_is_not_asked(
         harm(client, read_served(path / QDRANT).name)
     if how == "deleted":
         with pytest.raises(IndexServerUnavailable, match="404, Not found"):
-            found.search("note 7 of 1", "1", 1)
+            nearest(found, "note 7 of 1", "1", SAID)
     found.close()
     found.open()
     assert why in (found.why_not or "")
-    assert found.search("note 7 of 1", "1", 1) == []
+    assert nearest(found, "note 7 of 1", "1", SAID) == []
     found.close()
 
 
@@ -96,5 +94,6 @@ def test_a_row_of_another_chat_does_not_come_out(api: QdrantApi, asked: QdrantBa
         return answer
 
     api._query = careless  # type: ignore[method-assign]
-    assert len(ids(asked.search("note 7 of 1", "1", 5))) == 3
-    assert "1/7" not in ids(asked.search("note 7 of 1", "1", 5))
+    found = nearest(asked, "note 7 of 1", "1", SAID, 200)
+    assert len(found) == 118
+    assert "1/7" not in found

@@ -41,8 +41,8 @@ def content(client: Redis, name: str) -> dict[str, dict[str, float]]:
     asked = vector_of("a question")
     chats = sets.chats_of(client, name)
     found = {chat: sets.scored(client, name, chat, asked) for chat in chats}
-    assert all(len(dict.fromkeys(one.chunk_id for one in matches)) == len(matches) for matches in found.values())
-    return {chat: {one.chunk_id: round(one.score, 4) for one in matches} for chat, matches in found.items()}
+    assert all(len(dict(pairs)) == len(pairs) for pairs in found.values())
+    return {chat: {one: round(score, 4) for one, score in pairs} for chat, pairs in found.items()}
 
 
 def wanted(corpus: Corpus) -> dict[str, dict[str, Any]]:

@@ -49,18 +49,18 @@ def test_the_first_failure_closes_the_index_and_it_can_be_opened_again(
     found = opened(settings, build(settings, tmp_path, corpus_of(one=9)))
     proxy.faults = {command: [fault]}
     with pytest.raises(IndexServerUnavailable, match="the redis server is not available"):
-        found.search("note 3 of one", "one", 1)
+        found.similarities("note 3 of one", "one", ["one/3"])
     asked = len(proxy.sent(command))
     assert asked == 1, "by day nothing is asked twice"
     assert not found.is_available()
-    assert found.search("note 3 of one", "one", 1) == []
+    assert np.isnan(found.similarities("note 3 of one", "one", ["one/3"])).all()
     assert len(proxy.sent(command)) == asked
     proxy.all_faults = fault
     found.open()
     assert "the redis server is not available" in cast(str, found.why_not)
     proxy.all_faults = None
     found.open()
-    assert [match.chunk_id for match in found.search("note 3 of one", "one", 1)] == ["one/3"]
+    assert found.similarities("note 3 of one", "one", ["one/3"])[0] > 0.99
     found.close()
 
 
@@ -88,7 +88,10 @@ def test_a_vector_of_another_chat_never_comes_out(looking: Redis, settings: Sett
     release = keys.vector_release(read_served(place).name)
     looking.hset(release, "chat:stranger", cast(str, looking.hget(release, "chat:other")))
     with pytest.raises(IndexServerUnavailable, match="are missing"):
-        found.search("note 2 of other", "stranger", 5)
+        found.similarities("note 2 of other", "stranger", ["other/2"])
     found.open()
-    assert {one.chunk_id for one in found.search("note 2 of other", "one", 5)} == {f"one/{row}" for row in range(4)}
+    told = found.similarities(
+        "note 2 of other", "one", [f"{chat}/{row}" for chat in ("one", "other") for row in range(4)]
+    )
+    assert np.isnan(told).tolist() == [False] * 4 + [True] * 4
     found.close()
