@@ -99,20 +99,23 @@ def written(path: Path, content: bytes | str | list[Any]) -> Path:
     return path
 
 
-def read(source: str, path: Path, wanted: Wanted = HERE, *, unit: int = 0, zone: ZoneInfo = BERLIN, bot: str | None = None,
-         only: str | None = None, dates: str | None = None, as_: str | None = None) -> list[ReadCandidate]:  # fmt: skip
-    """All that the reader of this format yields."""
-    return list(
-        reading(source, path, wanted, unit, zone, None, **{"bot": bot, "only": only, "dates": dates, "as": as_})
-    )
+def read(source: str, path: Path, wanted: Wanted = HERE, **options: Any) -> list[ReadCandidate]:
+    """All that the reader of this format yields. `options`: those of the format (`as_` for `as`)."""
+    return list(reading(source, path, wanted, **options))
 
 
-def reading(source: str, path: Path, wanted: Wanted = HERE, unit: int = 0, zone: ZoneInfo = BERLIN, token: str | None = None,
-            **options: str | None) -> Iterator[ReadCandidate]:  # fmt: skip
+def reading(
+    source: str,
+    path: Path,
+    wanted: Wanted = HERE,
+    zone: ZoneInfo = BERLIN,
+    token: str | None = None,
+    **options: str | None,
+) -> Iterator[ReadCandidate]:
     """The same, one by one."""
     settings = settings_from({"chat_timezone": zone.key, "telegram_bot_token": token})
-    given = {name: value for name, value in options.items() if value is not None}
-    return format_named(source).reading(Source([path], wanted, settings, given))(path, unit)
+    given = {name.rstrip("_"): value for name, value in options.items() if value is not None}
+    return format_named(source).reading(Source([path], wanted, settings, given))(path, 0)
 
 
 def turns(reads: list[ReadCandidate]) -> list[Turn]:

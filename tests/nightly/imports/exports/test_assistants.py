@@ -74,6 +74,23 @@ def test_of_an_edited_conversation_only_the_last_branch_comes_in(tmp_path: Path)
     assert said(read("chatgpt", lost)) == [("user", "second wording"), ("asst", "another answer")], "the newest"
 
 
+def test_an_answer_of_claude_that_was_made_anew_replaces_the_earlier_one(tmp_path: Path) -> None:
+    root = "00000000-0000-4000-8000-000000000000"
+    messages = [
+        claude_message("q", "human", "what stands there?", parent_message_uuid=root),
+        claude_message("a", "assistant", "a heron", parent_message_uuid="q"),
+        claude_message("b", "assistant", "a grey heron", parent_message_uuid="q"),
+        claude_message("q2", "human", "thanks", parent_message_uuid="b"),
+    ]
+    reads = read("claude", written(tmp_path / "c.json", [claude_conversation(*messages)]))
+    assert [content for _, content in said(reads)] == ["what stands there?", "a grey heron", "thanks"]
+    assert left(reads) == [OTHER_BRANCH]
+    earlier = read("claude", written(tmp_path / "c.json", [claude_conversation(*messages[:2])]))
+    assert {turn.turn_id for turn in turns(earlier)} & {turn.turn_id for turn in turns(reads)} == {
+        turns(reads)[0].turn_id
+    }
+
+
 def test_the_same_from_zip_directory_parts_and_the_file(tmp_path: Path) -> None:
     first = gpt_conversation(gpt_node("q", "root", "user", "hello"), gpt_node("a", "q", "assistant", "hi"))
     second = gpt_conversation(gpt_node("q9", "root", "user", "bye"), conversation_id="c-2", title="Other")
