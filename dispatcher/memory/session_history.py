@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -57,16 +57,19 @@ def history_entry(turn: Turn) -> str:
 def history_lines(
     recent: Sequence[Turn], zone: ZoneInfo, most: int = RECENT_CHARACTERS, speakers: Iterable[Speaker] = ()
 ) -> list[str]:
-    """A line for each turn of a conversation, sanitised, with at most `most` characters of its text.
+    """A line for each turn of a conversation, as for `said_lines`, after its time."""
+    return said_lines(recent, lambda at: f"- {time_text(at, zone)}", most, speakers)
+
+
+def said_lines(
+    turns: Sequence[Turn], when: Callable[[float], str], most: int, speakers: Iterable[Speaker] = ()
+) -> list[str]:
+    """A line for each turn, sanitised, with at most `most` characters of its text; `when` says when it was.
 
     `speakers`: others who spoke in the chat; of two people of one name each has a mark.
     """
-    labels = labels_of(recent, {*speakers, *(turn.person for turn in recent)})
-    heads = [
-        f"- {time_text(turn.timestamp, zone)} {who}{replying(turn.origin)}"
-        for turn, who in zip(recent, labels, strict=True)
-    ]
+    labels = labels_of(turns, {*speakers, *(turn.person for turn in turns)})
     return [
-        harmless(f"{head}: {shorten(one_line(turn.remembered), most)}")
-        for head, turn in zip(heads, recent, strict=True)
+        harmless(f"{when(turn.timestamp)} {who}{replying(turn.origin)}: {shorten(one_line(turn.remembered), most)}")
+        for turn, who in zip(turns, labels, strict=True)
     ]

@@ -19,9 +19,10 @@ from shared.search.types import HiddenTurns
 from shared.system.files import locked_file, make_dir, read_own, write_atomic
 from shared.text.logs import Logger
 from shared.text.translations import later
-from shared.turns.records import ROLES, RecordRefused, Task, Tombstone, Turn, loads_object
+from shared.turns.records import ROLES, RecordRefused, Task, Tombstone, Turn
 from shared.wire import keys
 from shared.wire.ids import bot_of
+from shared.wire.json import record_of
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -133,12 +134,7 @@ def end_conversation(client: Redis, chat_id: str) -> None:
     outbox = keys.outbox(bot_of(chat_id))
     found = [client.lindex(outbox, at) for at in range(client.llen(outbox))]  # a dispatcher has no LRANGE
     for raw in cast(list[bytes | None], found):
-        if raw is None:
-            continue
-        try:
-            message = loads_object(raw)
-        except RecordRefused:
-            continue
+        message = record_of(raw or b"")
         if message.get("digest") is True and message.get("chat_id") == chat_id:
             client.lrem(outbox, 0, cast(str, raw))
 
