@@ -192,27 +192,9 @@ def lease(world: World) -> str:
 
 
 @pytest.mark.slow
-def test_the_receipt_says_who_has_dropped(light: World) -> None:
-    light.say("t", "the gate code is 4711", chat_id=CHAT)
-    light.night()
-    bot = Bot(light.redis)
-    running = [light.start_dispatcher() for _ in range(2)]
-    for _ in range(4):
-        bot.ask("what is the gate code?", 9912)
-    done = hmem(light, "forget", f"--chat={CHAT}", "--yes")
-    assert done.returncode == 0, done
-    assert "caches of dispatchers              2 dropped" in done.stdout
-    assert "freed memory of running processes" in done.stdout
-    for one in running:
-        assert one.log.read_text().count("the caches are dropped") >= 1
-    bot.ask("what is the gate code?", 9912)
-    assert [one.stop() for one in running] == [0, 0]
-
-
-@pytest.mark.slow
-def test_a_dispatcher_that_does_not_drop_is_named(light: World) -> None:
+def test_the_receipt_says_who_has_dropped_and_who_has_not(light: World) -> None:
     running = light.start_dispatcher()
-    Bot(light.redis).ask("hello", 9912)
+    Bot(light.redis).ask("what is the gate code?", 9912)
     os.kill(running.process.pid, signal.SIGSTOP)
     light.redis.sadd(keys.WORKERS, "elsewhere-1-of-an-earlier-version")
     light.redis.set(keys.lease("elsewhere-1-of-an-earlier-version"), "1")
@@ -224,7 +206,11 @@ def test_a_dispatcher_that_does_not_drop_is_named(light: World) -> None:
     assert f"-{running.process.pid}-" in stopped
     os.kill(running.process.pid, signal.SIGCONT)
     light.redis.delete(keys.lease("elsewhere-1-of-an-earlier-version"))
-    assert hmem(light, "forget", "--resume").returncode == 0
+    done = hmem(light, "forget", "--resume")
+    assert done.returncode == 0, done
+    assert "caches of dispatchers              1 dropped" in done.stdout
+    assert "freed memory of running processes" in done.stdout
+    assert "the caches are dropped" in running.log.read_text()
     assert running.stop() == 0
 
 

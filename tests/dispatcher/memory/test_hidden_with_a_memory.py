@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import time
 from contextlib import closing, nullcontext
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,7 +14,6 @@ from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.typed.tags import AnswerTags
 from dispatcher.memory.typed.tags import parse as tags_of
 from dispatcher.prompt.assemble import assemble
-from shared.config.settings import load_settings
 from shared.turns.records import Task, Turn
 from tests.support.world import World
 
@@ -39,18 +36,16 @@ def act(day: DayMemory, answer: str, task: str, message: str = "") -> list[str]:
 
 
 @pytest.fixture
-def day(tmp_path: Path) -> Any:
-    some = load_settings(
-        hmem_state_dir=tmp_path, hmem_memory_dir=tmp_path / "memory", embedder="local", memory_deadline_ms=20_000
-    )
-    with closing(DayMemory(some, nullcontext)) as made:
-        made.open()
-        now = time.time()
-        store = made.upkeep.store_turns
-        store([Turn("t1", "user", CHAT, SCHOOL, now - 900), Turn("t1", "asst", CHAT, "What a nice school!", now - 899),
-               Turn("t2", "user", CHAT, "Tom's teacher Mrs Blum is ill.", now - 500),
-               Turn("t2", "asst", CHAT, "The weather in Ostend is fine.", now - 499)])  # fmt: skip
-        yield made
+def day(day: DayMemory) -> DayMemory:
+    now = time.time()
+    said = [
+        Turn("t1", "user", CHAT, SCHOOL, now - 900),
+        Turn("t1", "asst", CHAT, "What a nice school!", now - 899),
+        Turn("t2", "user", CHAT, "Tom's teacher Mrs Blum is ill.", now - 500),
+        Turn("t2", "asst", CHAT, "The weather in Ostend is fine.", now - 499),
+    ]
+    day.upkeep.store_turns(said)
+    return day
 
 
 def test_a_memory_goes_with_its_messages_and_their_repetitions_and_other_notes_of_them_stay(day: DayMemory) -> None:
@@ -70,31 +65,21 @@ def test_a_memory_goes_with_its_messages_and_their_repetitions_and_other_notes_o
     assert "Linden" not in told(day, "Which school does Tom go to?")
 
 
-def test_a_task_that_forgets_again_changes_nothing(day: DayMemory) -> None:
-    act(day, f"[REMEMBER CODE: {TEACHER_FACT}]", "t1", SCHOOL)
-    for _ in range(2):
-        act(day, "[FORGET CODE: Tom's teacher]", "t3")
-        assert [one.turn.turn_id for one in day.turns.newest(CHAT, 99)] == ["t2:asst"]
-    assert len(day.forgotten.of(CHAT)) == 1
-
-
 @pytest.mark.slow
-def test_a_released_message_is_hidden_with_its_memory(world: World) -> None:
+def test_a_released_message_is_hidden_with_its_memory(light: World) -> None:
     """The message is in the release alone; the night takes it out."""
-    world.say("t1", SCHOOL)
-    world.say("t2", "We live in Ghent")
-    world.night()
-    with closing(DayMemory(world.settings(), nullcontext)) as day:
+    light.say("t1", SCHOOL)
+    light.say("t2", "We live in Ghent")
+    light.night()
+    with closing(DayMemory(light.settings(), nullcontext)) as day:
         day.turns.remove(CHAT, ["t1:user", "t1:asst"])
         day.remembering.add(CHAT, MemoryType.FACT, TEACHER_FACT, now=time.time(), source_turn="t1:user")
-    gone = json.loads(world.command("hmem", "memory", "forget", CHAT, "1", "--json").stdout)
+    gone = json.loads(light.command("hmem", "memory", "forget", CHAT, "1", "--json").stdout)
     assert gone["forgotten_turns"][:2] == ["t1:user", "t1:asst"]
-    for _ in range(2):
-        for question, words, there in (
-            ("Tom's teacher Mrs Blum", "Blum", False),
-            ("which school does he go to?", "Linden", False),
-            ("where do we live?", "Ghent", True),
-        ):
-            found = world.command("hmem", "search", CHAT, question).stdout
-            assert (words in found) == there, found
-        world.night()
+    for nights in range(2):
+        for _ in range(nights):
+            light.night()
+        found = light.command(
+            "hmem", "search", CHAT, "Tom's teacher Mrs Blum at the Linden school: where do we live?"
+        ).stdout
+        assert [word for word in ("Blum", "Linden", "Ghent") if word in found] == ["Ghent"]

@@ -32,10 +32,9 @@ async def ends(url: str, moment: int) -> bool:
     return bool(ended)
 
 
-@pytest.mark.parametrize("moment", range(1, 30))
-def test_a_cancellation_is_never_swallowed(redis: Redis, redis_url: str, moment: int) -> None:
+def test_a_cancellation_is_never_swallowed(redis: Redis, redis_url: str) -> None:
     redis.set("any", 1)
-    assert asyncio.run(ends(redis_url, moment))
+    assert [moment for moment in range(1, 30) if not asyncio.run(ends(redis_url, moment))] == []
 
 
 def test_the_limit_still_holds(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def test_what_is_shown_of_a_name_moves_no_cursor_and_ends() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("says", ["abc", "1", "9" * 5000])
+@pytest.mark.parametrize("says", ["9" * 5000, "1"])
 def test_who_stands_in_redis_as_a_dispatcher_can_fail_a_night_with_a_sentence_only(light: World, says: str) -> None:
     light.say("t1", "The boiler code is 4711.")
     light.night()
@@ -74,18 +74,16 @@ def test_who_stands_in_redis_as_a_dispatcher_can_fail_a_night_with_a_sentence_on
     assert light.night()[0]["run"] == 2
 
 
-@pytest.mark.parametrize("value", ["-7", "abc"])
-def test_a_counter_that_counts_no_nights_is_named_and_leaves_nothing_behind(light: World, value: str) -> None:
+def test_a_counter_that_counts_no_nights_is_named_and_leaves_nothing_behind(light: World) -> None:
     light.say("t1", "The boiler code is 4711.")
     light.night()
-    light.redis.set(keys.NIGHT_RUN, value)
-    for _ in range(2):
+    for value in ("-7", "abc"):
+        light.redis.set(keys.NIGHT_RUN, value)
         with pytest.raises(RedisUnavailable, match="redis-cli DEL hcli:mem:night:run"):
             light.night()
     assert not light.redis.exists(keys.NIGHT_OWNER)
     light.redis.delete(keys.NIGHT_RUN)
     assert light.night()[-1]["run"] == 2
-    assert light.night()[-1]["run"] == 3
 
 
 def test_a_lease_that_is_no_nights_is_named(light: World) -> None:
@@ -94,8 +92,6 @@ def test_a_lease_that_is_no_nights_is_named(light: World) -> None:
         light.night()
     assert str(refused.value).isprintable()
     assert len(str(refused.value)) < 500
-    light.redis.delete(keys.NIGHT_OWNER)
-    light.night()
 
 
 @pytest.mark.parametrize("name", [name for name in OURS if ":night:" in name or name in NIGHTS])

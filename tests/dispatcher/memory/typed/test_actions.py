@@ -161,15 +161,6 @@ def test_a_deadline_that_is_not_understood_keeps_the_goal_and_says_so(host: Host
     assert [goal.deadline for goal in host.memories.list(SAID)] == [None] * 3
 
 
-def test_turns_that_said_it_again_are_forgotten_too(host: Host) -> None:
-    host.answer("[REMEMBER CODE: the garage door code is 7731]")
-    host.repeats["the garage door code is 7731"] = ["old:user", "t1:user", "old:asst"]
-    acted = host.acting.on_tags(
-        AnswerTags(Task("t2", SAID, ""), "", parse("[FORGET CODE: garage code]", "CODE").tags, NOW)
-    )
-    assert acted.forgotten == ["t1:user", "t1:asst", "t2:user", "t2:asst", "old:user", "old:asst"]
-
-
 class SlowOllama(OllamaApi):
     """Embeds only while it is let; `asked` is set when somebody waits for it."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import closing, nullcontext
 
 import pytest
 
@@ -85,9 +86,14 @@ def test_a_member_does_nothing_to_what_others_told_by_its_number_either(host: Ho
     assert said(host, "8", "[DONE CODE: 3]", "t6", REFUSED) == ["Done: buy a tent for all"], "the whole chat's"
 
 
-def test_forgetting_ones_own_leaves_what_another_said_in_the_same_words(light: World) -> None:
-    day = DayMemory(light.settings(embedding_backend="none"), nullcontext)
-    day.open()
+@pytest.fixture
+def day(light: World) -> Iterator[DayMemory]:
+    with closing(DayMemory(light.settings(), nullcontext)) as made:
+        made.open()
+        yield made
+
+
+def test_forgetting_ones_own_leaves_what_another_said_in_the_same_words(day: DayMemory) -> None:
     words = "I like oolong tea very much"
     turns = [
         Turn(f"t{user}", "user", GROUP, words, float(user), name, user_id=user)
@@ -106,7 +112,6 @@ def test_forgetting_ones_own_leaves_what_another_said_in_the_same_words(light: W
     assert "t8:user" in acted.forgotten
     assert not {"t9:user", "t9:asst"} & set(acted.forgotten)
     assert [one.user_id for one in day.remembering.of_chat(GROUP).memories] == ["9"]
-    day.close()
 
 
 def some() -> list[Memory]:
@@ -141,9 +146,7 @@ def test_a_profile_is_of_who_asks_and_what_others_told_is_named_by_teller() -> N
     )
 
 
-def test_the_context_of_an_answer_depends_on_who_asks(light: World) -> None:
-    day = DayMemory(light.settings(embedding_backend="none"), nullcontext)
-    day.open()
+def test_the_context_of_an_answer_depends_on_who_asks(day: DayMemory) -> None:
     for user, name, text in (("8", "Ann", "The user likes coffee"), ("9", "Bob", "The user likes tea")):
         day.acting.add(Task(f"t{user}", GROUP, "", user, name=name), text, NOW)
         day.upkeep.store_turns([Turn(f"l{user}", "user", GROUP, f"my locker is {user}{user}", NOW, name, user_id=user)])
@@ -160,4 +163,3 @@ def test_the_context_of_an_answer_depends_on_who_asks(light: World) -> None:
         assert assemble(asked, day.settings, None, day).used[0].chunk.user_id == user
     about = PromptRequest(GROUP, "tea", user_id="8", name="Ann")
     assert day.context(about, day.settings).facts == f"2. noted {noted}, told by Bob: The user likes tea"
-    day.close()

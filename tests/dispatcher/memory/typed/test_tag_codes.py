@@ -131,8 +131,7 @@ def test_a_summary_that_a_model_writes_gives_no_orders(talk: Talk) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["resume", "replay"])
-@pytest.mark.parametrize("placement", ["system", "message"])
+@pytest.mark.parametrize(("mode", "placement"), [("resume", "system"), ("replay", "message")])
 def test_the_real_cli_gives_the_model_the_code_of_each_request(light: World, mode: str, placement: str) -> None:
     """Also on a resumed turn, where some versions keep the first system prompt."""
 

@@ -123,7 +123,7 @@ def test_if_removing_would_make_a_tag_of_what_is_shown_nothing_is_removed(answer
     assert parse(answer) == Parsed(answer)
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(st.lists(st.sampled_from(["\n", " ", "word", "\n\n", "`code`", "> quote\n", ". "]), max_size=12))
 def test_the_texts_of_removed_tags_never_remain(words: list[str]) -> None:
     answer = "".join(f"{word}[REMEMBER c0de: secret{number}x]" for number, word in enumerate(words))

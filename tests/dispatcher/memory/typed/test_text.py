@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import closing, nullcontext
-from pathlib import Path
 from zoneinfo import ZoneInfo
-
-import pytest
 
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.read_for_prompt import PromptRequest
@@ -23,8 +18,6 @@ from dispatcher.memory.typed.text import (
 )
 from dispatcher.prompt.assemble import assemble
 from dispatcher.prompt.context import Context
-from shared.config.settings import load_settings
-from shared.turns.records import Turn
 
 NOW = 1_800_000_000.0  # Friday 15 January 2027, 08:00 UTC
 DAY = 86_400.0
@@ -79,14 +72,6 @@ def test_a_listing_has_every_memory_with_its_number() -> None:
     assert listing([], NOW, UTC) == "Facts:\n(none)\n\nActive Goals:\n(none)\n\nPreferences:\n(none)"
 
 
-@pytest.fixture
-def day(tmp_path: Path) -> Iterator[DayMemory]:
-    with closing(DayMemory(load_settings(hmem_state_dir=tmp_path, hmem_memory_dir=tmp_path / "memory", embedder="local", memory_tokens=600,
-                                   memory_deadline_ms=20_000), nullcontext)) as made:  # fmt: skip
-        made.open()
-        yield made
-
-
 def parts(context: Context) -> dict[str, str]:
     return {part.name: part.text for part in context.parts}
 
@@ -99,11 +84,10 @@ def test_what_every_prompt_has_is_not_told_again_as_relevant(day: DayMemory) -> 
         )
     day.remembering.add("9912", FACT, "The wifi password at the cottage is heron-4711", now=NOW - DAY)
     day.remembering.add("9912", PREFERENCE, "Wants short answers", now=NOW - DAY)
+    settings = day.settings.model_copy(update={"memory_tokens": 600})
     told = []
     for animal in (*zoo, "the wifi password of the cottage"):
-        context = assemble(
-            PromptRequest("9912", f"tell me about {animal}", count_access=False), day.settings, None, day
-        )
+        context = assemble(PromptRequest("9912", f"tell me about {animal}", count_access=False), settings, None, day)
         found = parts(context)
         told.append(found)
         assert not set(found["profile"].splitlines()) & set(found.get("facts", "").splitlines())
@@ -114,31 +98,9 @@ def test_what_every_prompt_has_is_not_told_again_as_relevant(day: DayMemory) -> 
     assert "heron-4711" not in told[0].get("facts", "")
 
 
-def test_all_parts_stand_in_their_order_within_the_budget(day: DayMemory) -> None:
-    """What was said just now, an ended session's summary, memories that bear on it, and turns of today: of this chat alone."""
+def test_a_session_that_ended_within_a_day_is_told_and_none_of_another_chat(day: DayMemory) -> None:
     now = time.time()
-    for chat, word in (("9912", "canary"), ("77", "raven")):
-        for number in range(14):
-            day.remembering.add(
-                chat, FACT, f"{word} fact number {number} about the harbour of Ostend", now=NOW + number
-            )
-        day.remembering.add(chat, FACT, f"The {word} boiler is a Vaillant", now=NOW - DAY)
-        day.upkeep.store_turns(
-            [Turn(f"{word}{n}", "user", chat, f"The {word} boiler showed F{n} again", now - 600 + n) for n in range(5)]
-        )
-        day.summaries.store(
-            SessionSummary(
-                chat, "s0", f"- user: {word} summary of the boiler", now - 900, now - 700, now - 700, (f"{word}0:user",)
-            )
-        )
-    recent = [Turn("", "user", "", "let us talk about the canary", now - 60)]
-    for budget in (600, 1500, 200, 60):
-        request = PromptRequest("9912", "which boiler is it, what did the boiler show?", recent, count_access=False)
-        context = assemble(request, day.settings.model_copy(update={"memory_tokens": budget}), None, day)
-        assert context.tokens <= budget
-        assert "raven" not in context.text
-        if budget == 600:
-            assert list(parts(context)) == ["recent", "facts", "recalled"]
-            assert "The canary boiler is a Vaillant" in parts(context)["facts"]
-            assert "canary summary" in parts(context)["recent"]
-            assert "F4" in parts(context)["recalled"]
+    for chat, word, ended in (("9912", "canary", now - 700), ("9912", "heron", now - 90_000), ("77", "raven", now)):
+        text, turns = f"- user: the {word} sings", (f"{word}:user",)
+        day.summaries.store(SessionSummary(chat, word, text, ended - 60, ended, ended, turns))
+    assert day.context(PromptRequest("9912", "hello"), day.settings).earlier == "- user: the canary sings"
