@@ -131,7 +131,7 @@ async def _serve(settings: Settings, memory: ChatMemory) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _leave, memory)
-    server = _server(settings, memory)
+    server = memory_server(settings, memory)
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
@@ -142,7 +142,7 @@ def _leave(memory: ChatMemory) -> None:
     os._exit(0)
 
 
-def _server(settings: Settings, memory: ChatMemory) -> Server[Any]:
+def memory_server(settings: Settings, memory: ChatMemory) -> Server[Any]:
     names = tool_names(settings)
 
     async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 
 from shared.turns.records import Turn
 from tests.support.day.store_rows import MAY, keep, of_today
-from tests.support.world import World
+from tests.support.world import Live, World
 
 
 @pytest.fixture
-def talked(light: World) -> World:
+def talked(begun: Callable[[Live], World]) -> World:
+    return begun(_talk)
+
+
+def _talk(light: World) -> None:
     """A night's release, a turn of today and a fact, in one chat."""
     light.environment["CHAT_TIMEZONE"] = "Europe/Berlin"
     light.say("t1", "What is the code of the boiler?", name="Anna: the first", timestamp=MAY)
@@ -20,4 +25,3 @@ def talked(light: World) -> World:
     light.night()
     of_today(light, Turn("t2", "user", "9912", "The boiler was repaired by Mr Ott.", time.time() - 60, "Anna"))
     keep(light, "The boiler is a Vaillant")
-    return light

@@ -9,7 +9,6 @@ from tests.support.machine import free_port
 from tests.support.world import World
 
 
-@pytest.mark.slow
 def test_a_tombstone_file_that_cannot_be_read_ends_recall_and_not_the_server(talked: World) -> None:
     (talked.root / "state" / "forgotten.jsonl").write_text("broken\n")
 
@@ -24,7 +23,6 @@ def test_a_tombstone_file_that_cannot_be_read_ends_recall_and_not_the_server(tal
     served(talked, ask)
 
 
-@pytest.mark.slow
 def test_without_a_store_the_release_is_told(talked: World) -> None:
     async def ask(server: Served) -> None:
         assert "4711" in await server.search("boiler")

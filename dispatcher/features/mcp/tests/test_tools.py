@@ -45,7 +45,6 @@ def test_every_tool_answers_of_release_and_day(talked: World) -> None:
     served(talked, ask)
 
 
-@pytest.mark.slow
 def test_what_was_said_is_told_of_a_time_and_by_words(talked: World) -> None:
     async def ask(server: Served) -> None:
         async def told(**asked: Any) -> list[str]:
@@ -72,29 +71,22 @@ def test_what_was_said_is_told_of_a_time_and_by_words(talked: World) -> None:
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("memory_search", {"query": "boiler", "chat_id": "77"}, "chat_id: Extra inputs are not permitted"),
-    ("memory_recent", {"chat_id": "77"}, "chat_id: Extra inputs"),
     ("memory_facts", {"chat_id": "77"}, "chat_id: Extra inputs"),
-    ("memory_history", {"chat_id": "77"}, "chat_id: Extra inputs"),
     ("memory_history", {"since": "the flood"}, "--since the flood is not a time"),
     ("memory_history", {"contains": " "}, "contains: is empty"),
     ("memory_search", {}, "query: Field required"),
-    ("memory_search", {"query": " "}, "query: is empty"),
-    ("memory_search", {"query": ["boiler"]}, "query: Input should be a valid string"),
     ("memory_search", {"query": "boiler", "k": 31}, "less than or equal to 30"),
     ("memory_search", {"query": "boiler", "k": "8"}, "k: Input should be a valid integer"),
-    ("memory_search", {"query": "boiler", "since": "the flood"}, "--since the flood is not a time"),
     ("memory_search", {"query": "boiler", "until": "10000-01-01"}, "--until 10000-01-01 is not a time"),
     ("memory_search", {"query": "boiler" * 1000}, "at most 2000 characters"),
-    ("memory_add", {"text": "The boiler code is 4712"}, "There is no such tool"),
     (
-        "hmem_forget",
-        {},
-        "There is no such tool. Use one of these: memory_search, memory_history, memory_recent, memory_facts.",
+        "memory_add",
+        {"text": "The boiler code is 4712"},
+        f"There is no such tool. Use one of these: {', '.join(READING)}.",
     ),
 ]
 
 
-@pytest.mark.slow
 def test_what_cannot_be_used_is_a_sentence_and_the_server_goes_on(talked: World) -> None:
     async def ask(server: Served) -> None:
         for name, arguments, reason in WRONG:
@@ -108,7 +100,6 @@ def test_what_cannot_be_used_is_a_sentence_and_the_server_goes_on(talked: World)
     served(talked, ask)
 
 
-@pytest.mark.slow
 def test_what_is_added_is_kept_once(light: World) -> None:
     async def ask(server: Served) -> None:
         assert "memory_add" in {tool.name for tool in (await server.client.list_tools()).tools}
@@ -118,10 +109,9 @@ def test_what_is_added_is_kept_once(light: World) -> None:
             assert (await server.call("memory_add", **goal)).text == "Saved as number 2: paint the kitchen"
         with closing(DayMemory(light.settings(), nullcontext)) as day:
             kept = day.memories.list("9912")
-            assert [(one.type, one.text, one.importance) for one in kept] == [
-                ("fact", "The boiler code is 4711", 3),
-                ("goal", "paint the kitchen", 3),
-            ]
+            assert [(one.type, one.text) for one in kept] == [
+                ("fact", "The boiler code is 4711"), ("goal", "paint the kitchen"),
+            ]  # fmt: skip
             day.requests.forget_number(Task("forget-1", "9912", ""), 1, time.time())
         assert (await server.call("memory_add", text="The boiler code is 4711")).text.startswith("Saved as number 3")
         assert "3. The boiler code is 4711" in (await server.call("memory_facts")).text
@@ -132,7 +122,6 @@ def test_what_is_added_is_kept_once(light: World) -> None:
                 'I do not understand the date "when it suits"',
             ),
             ({"text": "x", "kind": "completed_goal"}, "kind: Input should be 'fact', 'goal' or 'preference'"),
-            ({"text": "x", "chat_id": "77"}, "chat_id: Extra inputs"),
         ]:
             told = await server.call("memory_add", **arguments)
             assert told.failed
