@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dispatcher.features.approvals.questions import ToolDecision, ToolQuestion
+from dispatcher.features.approvals.questions import ToolDecision, ToolQuestion, shown_input
 from dispatcher.features.approvals.tests.asking import BOB, GROUP, OWNER, Asking, asking, person, pressed_again
 from tests.support.day.forgetting_world import forget_in_redis
 from tests.support.day.telegram_bot import wait_until
@@ -31,6 +31,8 @@ def test_an_allowed_tool_runs_and_the_decision_is_recorded(here: Asking) -> None
     question = here.asked(chat, "touch made.txt")
     assert question.text.startswith('Claude wants to use Bash:\n{\n "command": "touch made.txt",\n "description"')
     assert [one["text"] for row in question.buttons for one in row] == ["Allow", "Deny"]
+    (block,) = json.loads(here.api.called("sendMessage", chat)[-1].params["entities"])
+    assert block["type"] == "pre", "nothing in it formats"
     assert not here.made(chat, "made.txt")
     assert here.press(chat, "Allow") == "Your answer was recorded."
     here.ends(chat, question, "Allowed by Ada.")
@@ -117,18 +119,12 @@ def test_chats_have_their_own_tools(here: Asking) -> None:
     assert {one["name"] for one in here.talk.model.requests[-1]["tools"]} >= {"Bash", "WebFetch"}
 
 
-def test_an_input_is_shown_whole_and_as_it_is(here: Asking) -> None:
-    chat = 9936
-    question = here.asked(
-        chat, "echo <b>x</b> \u202e https://example.org \u3164\u115f\u2800\ufe0f\U000e0100" + " " * 3_000 + "y" * 900
+def test_an_input_is_shown_whole_and_as_it_is() -> None:
+    hidden = "<b>x</b> \u202e https://example.org \u3164\u115f\u2800\ufe0f\U000e0100"
+    shown = shown_input({"command": hidden + " " * 3_000 + "y" * 900}) or ""
+    assert (
+        "<b>x</b> \\u202e https://example.org \\u3164\\u115f\\u2800\\ufe0f\\U000e0100⟨3000 blanks⟩" + "y" * 900 in shown
     )
-    assert "<b>x</b> \\u202e https://example.org \\u3164\\u115f\\u2800\\ufe0f\\U000e0100⟨3000 blanks⟩y" in question.text
-    assert "y" * 900 in question.text
-    sent = here.api.called("sendMessage", chat)[-1].params
-    (block,) = json.loads(sent["entities"])
-    assert block["type"] == "pre"
-    here.press(chat, "Deny")
-    here.ends(chat, question, "Denied by Ada.")
 
 
 def test_an_input_that_cannot_be_shown_whole_is_denied_without_a_question(here: Asking) -> None:
@@ -151,12 +147,14 @@ def test_a_limited_chat_has_only_the_tools_that_are_named_for_it(here: Asking) -
     assert "Bash" not in {one["name"] for one in here.talk.model.requests[-1]["tools"]}
 
 
-def test_a_cancelled_answer_takes_its_question_back(here: Asking) -> None:
+def test_a_cancelled_answer_takes_its_question_back_and_the_records_are_bounded(here: Asking) -> None:
     chat = 9937
+    here.redis.rpush("hcli:mem:approvals", *[json.dumps({"chat_id": "0"})] * 1_000)
     question = here.asked(chat, "touch made.txt")
     here.api.press(chat, "Stop", person(chat))
     here.ends(chat, question, "The answer was stopped or I am being restarted: denied.")
     assert here.records()[-1]["decision"] == "stopped"
+    assert here.redis.llen("hcli:mem:approvals") == 1_000
     assert not here.made(chat, "made.txt")
 
 
@@ -172,14 +170,3 @@ def test_what_is_forgotten_of_a_chat_has_no_record(here: Asking) -> None:
     assert len(here.records()) == others
     for key in here.redis.scan_iter("hcli:mem:approval:*"):
         assert f'"{chat}"'.encode() not in (here.redis.get(key) or b"")
-
-
-def test_the_records_are_bounded(here: Asking) -> None:
-    for number in range(1_000):
-        here.redis.rpush("hcli:mem:approvals", json.dumps({"n": number}))
-    question = here.asked(9939, "touch made.txt")
-    here.press(9939, "Deny")
-    here.ends(9939, question, "Denied by Ada.")
-    assert here.redis.llen("hcli:mem:approvals") == 1_000
-    wait_until(lambda: not here.redis.hlen("hcli:mem:approvals:open"), lambda: "no open question")
-    assert here.records()[-1]["decision"] == "denied"

@@ -205,13 +205,7 @@ def test_proposals_change_nothing_before_the_owner_says_yes(talk: Talk, dispatch
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "point",
-    [
-        "dream:text-cached",
-        "dream:sent",
-    ],
-)
+@pytest.mark.parametrize("point", ["dream:text-cached", "dream:sent"])
 def test_a_night_killed_in_its_dream_changes_each_note_once(talk: Talk, model: Model, point: str) -> None:
     dispatcher = talk.world.start_dispatcher()
     told(talk)

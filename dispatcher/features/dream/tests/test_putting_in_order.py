@@ -49,23 +49,18 @@ def say(day: DayMemory, *texts: str, chat: str = CHAT, role: str = "user", user:
 
 
 def dream(
-    turns: list[str],
-    *changes: dict[str, Any],
-    run: int = 7,
-    memories: int = 4,
-    chat: str = CHAT,
-    answer: str | None = None,
+    turns: list[str], *changes: dict[str, Any], run: int = 7, chat: str = CHAT, answer: str | None = None
 ) -> Dream:
     """`answer`: instead of these changes."""
     said = json.dumps({"changes": [{"messages": [1], **one} for one in changes]}) if answer is None else answer
-    return Dream(run=run, chat_id=chat, turns=turns, notes=[0] * memories, propose=False, at=TUESDAY, answer=said)
+    return Dream(run=run, chat_id=chat, turns=turns, notes=[0] * len(NOTES), propose=False, at=TUESDAY, answer=said)
 
 
 def texts(day: DayMemory, chat: str = CHAT) -> list[str]:
     return [one.text for one in day.remembering.of_chat(chat).memories]
 
 
-@pytest.mark.parametrize(("change", "reason"), [
+REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"do": "replace", "notes": [1], "text": "The flight to Porto is on 15 November 2026"}, checks.NOT_SAID),
     ({"do": "replace", "notes": [1], "text": "The flight to Lisbon is on 14 November 2026"}, checks.NOT_SAID),
     ({"do": "replace", "notes": [1], "text": "The flight TP553 to Porto is on 14 November 2026"}, checks.NOT_SAID),
@@ -90,16 +85,19 @@ def texts(day: DayMemory, chat: str = CHAT) -> list[str]:
     ({"do": "replace", "notes": [1], "text": "The flight is on the 14th", "messages": [9, -1, 0]}, checks.NO_MESSAGE),
     ({"do": "delete", "notes": [1]}, checks.UNREADABLE),
     ({"do": "add", "text": ["no", "text"]}, checks.UNREADABLE),
-])  # fmt: skip
-def test_what_was_not_said_is_refused_and_counted(day: DayMemory, change: dict[str, Any], reason: str) -> None:
+]  # fmt: skip
+
+
+def test_what_was_not_said_is_refused_and_counted(day: DayMemory) -> None:
     turns = say(
         day, "Our flight to Porto, booked on 2026-11-02, is now on the 14th, Lena comes along with her hazelnuts"
     )
     turns += [*say(day, "unrelated", chat=OTHER, role="asst"), *say(day, "The flight is on the 14th", role="asst")]
     before = texts(day)
-    carried = Dreaming(day).carry_out(dream(turns, change))
-    assert (carried.changed, dict(carried.refused)) == (0, {reason: 1})
-    assert texts(day) == before
+    for run, (change, reason) in enumerate(REFUSED):
+        carried = Dreaming(day).carry_out(dream(turns, change, run=run))
+        assert (carried.changed, dict(carried.refused)) == (0, {reason: 1}), change
+        assert texts(day) == before
 
 
 @pytest.mark.parametrize(("said", "new"), [
@@ -152,7 +150,7 @@ def test_each_kind_of_change_and_a_night_taken_back(day: DayMemory) -> None:
 def test_at_most_a_quarter_changes_and_three_in_any_case(day: DayMemory) -> None:
     turns = say(day, "Ann, Ben, Cleo, Dora and Emil live here")
     added = [{"do": "add", "text": f"{name} lives here"} for name in ("Ann", "Ben", "Cleo", "Dora", "Emil")]
-    carried = Dreaming(day).carry_out(dream(turns, *added, memories=4))
+    carried = Dreaming(day).carry_out(dream(turns, *added))
     assert (carried.changed, dict(carried.refused)) == (3, {checks.TOO_MANY: 2})
     merged = {"do": "merge", "notes": [1, 2, 3, 4], "text": "Ann lives here"}
     assert dict(Dreaming(day).carry_out(dream(turns, merged, run=8)).refused) == {checks.TOO_MANY: 1}, (
@@ -237,9 +235,9 @@ def test_orders_in_what_was_said_become_at_most_what_their_speaker_said(day: Day
     assert sorted(path for path in light.root.rglob("*") if path.is_file()) == files
 
 
-@pytest.mark.parametrize(
-    "answer", ["", "Sure! Here are", '{"changes": 3}', '{"changes": [{"do": ', "null", '{"a": 1}' * 50, "[[[[" * 5_000]
-)
-def test_an_answer_that_is_none_changes_nothing(day: DayMemory, answer: str) -> None:
-    carried = Dreaming(day).carry_out(dream([], answer=answer))
-    assert (carried.changed, dict(carried.refused)) == (0, {checks.UNREADABLE: 1})
+def test_an_answer_that_is_none_changes_nothing(day: DayMemory) -> None:
+    for run, answer in enumerate(
+        ["", "Sure! Here are", '{"changes": 3}', '{"changes": [{"do": ', "null", "[" * 20_000]
+    ):
+        carried = Dreaming(day).carry_out(dream([], run=run, answer=answer))
+        assert (carried.changed, dict(carried.refused)) == (0, {checks.UNREADABLE: 1}), answer[:30]
