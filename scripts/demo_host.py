@@ -152,22 +152,23 @@ class Host:
                 start_new_session=True,
             )
 
+    @property
+    def places(self) -> dict[str, str]:
+        """The settings and variables that keep what lasts inside the directory."""
+        names = {"HOME": "home", "HMEM_CONFIG": "empty.toml"}
+        names |= {"HMEM_MEMORY_DIR": "memory", "HMEM_STATE_DIR": "state", "HMEM_NIGHT_DIR": "night"}
+        inside = {name: str(self.directory / place) for name, place in names.items()}
+        return inside | {"REDIS_URL": f"unix://{quote(str(self._socket))}", "RESULT_HMAC_KEY": self._secret}
+
     def _environment(self, claude: Path = STAND_IN, own_home: bool = False) -> dict[str, str]:
-        """The caller's environment without the settings of hmem (the demo uses the defaults), and with all paths inside the directory."""
-        home = {} if own_home else {"HOME": str(self.directory / "home")}
+        """The caller's environment without the settings of hmem (the demo uses the defaults)."""
         settings = set(setting_names())
         return {
             **{name: value for name, value in os.environ.items() if name.upper() not in settings},
-            **home,
+            **{name: value for name, value in self.places.items() if not (own_home and name == "HOME")},
             "PATH": f"{self._programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
             "TMPDIR": str(self.directory / "tmp"),
             "PYTHONIOENCODING": "utf-8",
-            "HMEM_CONFIG": str(self.directory / "empty.toml"),
-            "REDIS_URL": f"unix://{quote(str(self._socket))}",
-            "RESULT_HMAC_KEY": self._secret,
-            "HMEM_MEMORY_DIR": str(self.directory / "memory"),
-            "HMEM_STATE_DIR": str(self.directory / "state"),
-            "HMEM_NIGHT_DIR": str(self.directory / "night"),
             "CLAUDE_BIN": str(claude),
             "CLAUDE_STAND_IN_SAMPLE": str(SAMPLE),
         }
@@ -263,8 +264,12 @@ def temporary_host(*, keep: bool, programs: Path = BIN) -> Iterator[Host]:
             print(f"{log.name} ends:\n{words}", file=sys.stderr)
         raise
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the cleanup
+        ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        handlers = [
+            signal.signal(number, signal.SIG_IGN) for number in ends
+        ]  # a second Ctrl-C must not interrupt the cleanup
         host.stop()
         if not keep:
             shutil.rmtree(host.directory, ignore_errors=True)
+        for number, handler in zip(ends, handlers, strict=True):
+            signal.signal(number, handler)

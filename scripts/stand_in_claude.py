@@ -15,6 +15,11 @@ import sys
 import time
 from pathlib import Path
 
+#: Options of the CLI that take one value.
+WITH_VALUE = """
+output-format input-format settings setting-sources session-id resume append-system-prompt-file model allowedTools tools
+"""
+
 
 def sample_answer(message: str) -> str | None:
     path = os.environ.get("CLAUDE_STAND_IN_SAMPLE")
@@ -66,18 +71,7 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-p", "--print", action="store_true")
-    for name in (
-        "output-format",
-        "input-format",
-        "settings",
-        "setting-sources",
-        "session-id",
-        "resume",
-        "append-system-prompt-file",
-        "model",
-        "allowedTools",
-        "tools",
-    ):
+    for name in WITH_VALUE.split():
         parser.add_argument(f"--{name}")
     parser.add_argument("--mcp-config", nargs="+")
     for name in ("strict-mcp-config", "disable-slash-commands", "verbose", "include-partial-messages"):
@@ -97,27 +91,14 @@ def main() -> None:
     shown = memory or "(no memory was injected)"
     known = sample_answer(message)
     answer = coded(known, memory, message) if known else f"[stand-in for Claude: it only shows its input]\n\n{shown}"
+    line = {"cwd": str(Path.cwd()), "at": time.time(), "message": message, "memory": memory}
     with history.open("a", encoding="utf-8") as handle:
-        handle.write(
-            json.dumps({"cwd": str(Path.cwd()), "at": time.time(), "message": message, "memory": memory}) + "\n"
-        )
+        handle.write(json.dumps(line) + "\n")
     if given.output_format == "stream-json":
         print_pieces(answer)
-    print(
-        json.dumps(
-            {
-                "type": "result",
-                "subtype": "success",
-                "is_error": False,
-                "result": answer,
-                "session_id": session,
-                "total_cost_usd": 0.0,
-                "duration_ms": 1,
-                "num_turns": 1,
-                "usage": {"input_tokens": len(message) // 4, "output_tokens": len(answer) // 4},
-            }
-        )
-    )
+    result = {"type": "result", "subtype": "success", "is_error": False, "result": answer, "session_id": session}
+    usage = {"input_tokens": len(message) // 4, "output_tokens": len(answer) // 4}
+    print(json.dumps(result | {"total_cost_usd": 0.0, "duration_ms": 1, "num_turns": 1, "usage": usage}))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from dispatcher.cli.arguments import Batch, Chat, Json, connect, given_chat, pri
 from dispatcher.memory.day.open_memory import open_memory
 from dispatcher.prompt.preview import preview
 from shared.errors import InvalidInput
-from shared.system.command import ChatCommand, application, print_json, start
+from shared.system.command import ChatCommand, answer, application, print_json, start
 from shared.text.format import counted
 from shared.turns.records import loads_object
 from shared.wire import keys
@@ -33,20 +33,20 @@ def context(
     json: Json = False,
     batch: Batch = None,
     budgets: Annotated[
-        str | None, typer.Option(help="With --batch: token budgets, comma-separated (500,1000,2000,4000).")
+        list[int] | None,
+        typer.Option(min=1, help="With --batch: a budget of tokens; repeatable. 500, 1000, 2000, 4000."),
     ] = None,
 ) -> None:
     """Exactly what would be injected for a message, with its tokens and sources."""
     settings = start()
     if batch and (chat or text):
         raise InvalidInput("--batch reads chat and message from the file. Omit CHAT and TEXT.")
-    if budgets is not None and not batch:
+    if budgets and not batch:
         raise InvalidInput(
             "--budgets requires --batch: the budget of a single message is MEMORY_TOKENS. Omit --budgets."
         )
-    token_budgets = _numbers("500,1000,2000,4000" if budgets is None else budgets)
     if batch:
-        print_batch(settings, batch, 30, token_budgets, who=who)
+        print_batch(settings, batch, 30, budgets or [500, 1000, 2000, 4000], who=who)
         return
     chat_id = given_chat(settings, chat, alone=not text)
     if not text:
@@ -76,10 +76,7 @@ def _print_last(settings: Settings, chat_id: str, *, json: bool) -> None:
 
     with closing(connect(settings)) as client:
         raw: Any = client.lindex(keys.why(chat_id), -1)
-    if json:
-        print_json(loads_object(raw) if raw else None)
-    else:
-        typer.echo(why_text(raw))
+    answer(loads_object(raw) if raw else None, why_text(raw), json=json)
 
 
 def _hits_used(found: Context) -> str:
@@ -89,13 +86,3 @@ def _hits_used(found: Context) -> str:
     return (
         f"{counted(len(found.used), 'hit', 'hits')} used{why}, {len(found.cut)} left out (too weak, or over the budget)"
     )
-
-
-def _numbers(value: str) -> list[int]:
-    try:
-        numbers = [int(part) for part in value.split(",")]
-    except ValueError:
-        numbers = []
-    if not numbers or min(numbers) < 1:
-        raise InvalidInput(f"--budgets {value!r} is not a list of numbers above 0. Write for example 500,1000.")
-    return numbers

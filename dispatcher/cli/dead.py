@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dispatcher.cli.arguments import Json, confirm, connect
+from dispatcher.cli.arguments import Json, Yes, confirm, connect
 from shared.config.settings import Settings
 from shared.errors import InvalidInput
 from shared.system.command import application, print_json, start
@@ -38,7 +38,7 @@ def dead(
         typer.Option("--drop", help="Delete them permanently. A turn that was already stored of one stays stored."),
     ] = False,
     every: Annotated[bool, typer.Option("--all", help="With --retry or --drop: all of them.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="With --drop: do not ask for confirmation.")] = False,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Tasks that the dispatcher could not process, oldest first: id, time, chat, reason, and the beginning of the text. With an ID, the whole of

@@ -22,14 +22,13 @@ from shared.config.settings import Settings
 from shared.config.values import is_person
 from shared.errors import HmemError, InvalidInput, SettingsError
 from shared.hooks import features
-from shared.system.command import ChatCommand, application, print_json
+from shared.system.command import ChatCommand, answer, application
 from shared.text.format import counted
 from shared.text.times import moment
 from shared.turns.message_origin import is_group
 
 if TYPE_CHECKING:
     from dispatcher.memory.day.memory import DayMemory
-    from dispatcher.memory.store.memories import Memory
     from dispatcher.memory.typed.actions import Outcome
 
 app = application("The typed memories of a chat: facts, goals, preferences.")
@@ -48,12 +47,9 @@ def list_(chat: Chat = "", json: Json = False) -> None:
     """What /memory shows: facts, goals with their deadlines, preferences, completed goals."""
     settings, chat_id = start_for(chat)
     with opened_day(settings) as day:
-        if json:
-            memories = day.remembering.of_chat(chat_id)
-            found = [as_json(memory, memories.superseded_numbers) for memory in memories.shown]
-            print_json({"chat_id": chat_id, "memories": found})
-        else:
-            typer.echo(day.requests.listing(chat_id, time.time()))
+        memories = day.remembering.of_chat(chat_id)
+        found = [as_json(memory, memories.superseded_numbers) for memory in memories.shown]
+        answer({"chat_id": chat_id, "memories": found}, day.requests.listing(chat_id, time.time()), json=json)
 
 
 @app.command(cls=ChatCommand)
@@ -88,10 +84,7 @@ def add(
         known = day.memories.count(chat_id)
         outcome = day.acting.add(owner_task(chat_id), text.strip(), now, kind=kind, **more)
         new = day.memories.count(chat_id) > known
-    if json:
-        print_json({"chat_id": chat_id, "new": new, "said": outcome.say})
-    else:
-        typer.echo(outcome.say)
+    answer({"chat_id": chat_id, "new": new, "said": outcome.say}, outcome.say, json=json)
 
 
 @app.command(cls=ChatCommand)
@@ -103,9 +96,9 @@ def correct(
     if not text.strip():
         raise InvalidInput("TEXT is empty. Write what is right.")
     with opened_day(settings, vectors=True) as day:
-        memory = _chosen(day, chat_id, number, "memory")
+        _refuse_unless_there(day, chat_id, number, "memory")
         outcome = day.acting.correct(owner_task(chat_id), number, text.strip(), time.time())
-    _report(memory, outcome, json=json)
+    _report(chat_id, number, outcome, json=json)
 
 
 @app.command(cls=ChatCommand)
@@ -113,9 +106,9 @@ def done(chat: Chat, number: Number, json: Json = False) -> None:
     """Mark a goal as completed."""
     settings, chat_id = start_for(chat)
     with opened_day(settings) as day:
-        memory = _chosen(day, chat_id, number, "goal")
+        _refuse_unless_there(day, chat_id, number, "goal")
         outcome = day.acting.done(owner_task(chat_id), number, time.time())
-    _report(memory, outcome, json=json)
+    _report(chat_id, number, outcome, json=json)
 
 
 @app.command(cls=ChatCommand)
@@ -128,9 +121,9 @@ def forget(chat: Chat, number: Number, json: Json = False) -> None:
 
     settings, chat_id = start_for(chat)
     with opened_day(settings, vectors=True) as day, closing(connect(settings)) as client:
-        memory = _chosen(day, chat_id, number, "memory")
+        _refuse_unless_there(day, chat_id, number, "memory")
         outcome = forget_for_owner(day, client, chat_id, number)
-    _report(memory, outcome, json=json)
+    _report(chat_id, number, outcome, json=json)
 
 
 @app.command("import", cls=ChatCommand)
@@ -155,13 +148,10 @@ def import_(
                 new += _import(day, chat_id, batch)
         _supersede(day, chat_id, facts)
     known, forgotten = len(facts) - new, len(found) - len(facts)
-    if json:
-        lines = [{"line": number, "why": why} for number, why in refused]
-        counts = {"added": new, "known": known, "forgotten": forgotten}
-        print_json({"chat_id": chat_id, **counts, "refused": lines})
-    else:
-        left_out = f" Forgotten before, and not imported: {forgotten}." if forgotten else ""
-        typer.echo(f"New memories: {new}, already known: {known}.{left_out}")
+    lines = [{"line": number, "why": why} for number, why in refused]
+    counts = {"chat_id": chat_id, "added": new, "known": known, "forgotten": forgotten, "refused": lines}
+    left_out = f" Forgotten before, and not imported: {forgotten}." if forgotten else ""
+    answer(counts, f"New memories: {new}, already known: {known}.{left_out}", json=json)
     if refused:
         named = "; ".join(f"line {number}: {why}" for number, why in refused[:LINES_NAMED])
         more = f"; and {len(refused) - LINES_NAMED} more" if len(refused) > LINES_NAMED else ""
@@ -267,22 +257,17 @@ def _facts(file: Path, settings: Settings) -> tuple[list[Imported], list[tuple[i
     return found, refused
 
 
-def _chosen(day: DayMemory, chat_id: str, number: int, what: str) -> Memory:
-    """The valid memory, or with `goal` the open goal, with this number. InvalidInput if there is none."""
-    for one in day.remembering.of_chat(chat_id).memories:
-        if one.number == number and what in ("memory", one.type):
-            return one
-    raise InvalidInput(
-        f"Chat {chat_id} has no {'open ' if what == 'goal' else ''}{what} number {number}. hmem memory list shows the numbers."
-    )
+def _refuse_unless_there(day: DayMemory, chat_id: str, number: int, what: str) -> None:
+    """InvalidInput if no valid memory, or with `goal` no open goal, has this number."""
+    memories = day.remembering.of_chat(chat_id).memories
+    if not any(one.number == number and what in ("memory", one.type) for one in memories):
+        which = "open goal" if what == "goal" else what
+        raise InvalidInput(f"Chat {chat_id} has no {which} number {number}. hmem memory list shows the numbers.")
 
 
-def _report(memory: Memory, outcome: Outcome, *, json: bool) -> None:
-    if json:
-        about = {"chat_id": memory.chat_id, "number": memory.number, "said": outcome.say}
-        print_json(about | {"forgotten_turns": outcome.forgotten})
-    else:
-        typer.echo(outcome.say)
+def _report(chat_id: str, number: int, outcome: Outcome, *, json: bool) -> None:
+    record = {"chat_id": chat_id, "number": number, "said": outcome.say, "forgotten_turns": outcome.forgotten}
+    answer(record, outcome.say, json=json)
 
 
 @contextmanager

@@ -24,7 +24,8 @@ from unittest import mock
 import typer
 from redis import Redis
 
-from scripts.benchmarks.world import BINARIES, describe_machine, hmem, own_world
+from scripts.benchmarks.world import describe_machine, hmem, own_world
+from scripts.demo_host import BIN
 
 SETS = Path(__file__).parents[2] / "tests" / "data" / "corrections"
 Measure = Callable[[dict[str, str], list["Correction"], Redis], None]
@@ -103,7 +104,7 @@ def _live_world(writer: str) -> Iterator[dict[str, str]]:
     """With the Claude CLI of who runs this, and its login, in place of the stand-in; with none of the settings of an installation (its bots)."""
     with own_world() as environment:
         claude = os.environ.get("CLAUDE_BIN", "claude")
-        own = {"HOME": os.environ["HOME"], "CLAUDE_BIN": claude, "HMEM_CONFIG": os.devnull}
+        own = {"HOME": os.environ["HOME"], "CLAUDE_BIN": claude}
         night = {"WRITER": writer, "WRITES": "facts", "WRITER_MINUTES": "600", "DREAM": "apply"}
         environment |= own | night | {"CONSOLIDATION_INTERVAL": "1"}
         with mock.patch.dict(os.environ, environment):
@@ -128,7 +129,7 @@ def _measured(environment: dict[str, str], cases: list[Correction], measure: Mea
             if {*valid(case.chat)} != {case.fact, case.bystander}:
                 raise SystemExit(f"bench: the notes of {case.chat} were not stored as they are")
         hand_over(day.event_outbox, client)
-        with subprocess.Popen([BINARIES / "hmem", "run"], env=environment, stderr=subprocess.DEVNULL) as dispatcher:
+        with subprocess.Popen([BIN / "hmem", "run"], env=environment, stderr=subprocess.DEVNULL) as dispatcher:
             try:
                 measure(environment, cases, client)
             finally:
@@ -205,7 +206,7 @@ def wilson(part: int, whole: int, z: float = 1.96) -> tuple[float, float]:
 
 def _show_usage(environment: dict[str, str]) -> None:
     """Who answered, and what that took, as far as it says."""
-    binary = shutil.which(environment["CLAUDE_BIN"], path=f"{environment['PATH']}:{BINARIES}") or "false"
+    binary = shutil.which(environment["CLAUDE_BIN"], path=f"{environment['PATH']}:{BIN}") or "false"
     done = subprocess.run([binary, "--version"], env=environment, capture_output=True, text=True, input="", check=False)
     rows = [row for row in json.loads(hmem(environment, "hmem", "usage", "--json")) if row["chat_id"]]
     named = ("input_tokens", "output_tokens", "cache_read", "cache_write", "cost_usd")

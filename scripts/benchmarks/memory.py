@@ -20,7 +20,8 @@ from typing import Any
 import typer
 from redis import Redis
 
-from scripts.benchmarks.world import BINARIES, hmem, megabytes, started
+from scripts.benchmarks.world import hmem, megabytes, started
+from scripts.demo_host import BIN
 
 ASKED, WARM_LOOKUPS, K = 200, 1000, 10
 WORDS = [
@@ -55,7 +56,7 @@ def make_release(environment: Environment, chats: int, turns: int) -> None:
         pipe.execute()
     night = ["hmem-night", "run", "--json"]
     subprocess.run(
-        [BINARIES / night[0], *night[1:]],
+        [BIN / night[0], *night[1:]],
         env=environment | {"HMEM_CRASH_AT": "embed:begun"},
         capture_output=True,
         check=False,

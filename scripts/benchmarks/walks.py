@@ -15,7 +15,8 @@ from pathlib import Path
 
 import typer
 
-from scripts.benchmarks.world import BINARIES, own_world, started
+from scripts.benchmarks.world import own_world, started
+from scripts.demo_host import BIN
 
 ROOT = Path(__file__).parent.parent.parent
 CHAT = "9912"
@@ -73,7 +74,7 @@ def walks() -> None:
 
 
 def _run(environment: dict[str, str], *command: str) -> None:
-    done = subprocess.run([BINARIES / command[0], *command[1:]], env=environment, capture_output=True, check=False)
+    done = subprocess.run([BIN / command[0], *command[1:]], env=environment, capture_output=True, check=False)
     if done.returncode:
         typer.echo(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.decode()[-500:]}", err=True)
 

@@ -6,57 +6,23 @@ import importlib.metadata
 import json
 import os
 import platform
-import socket
 import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import typer
-from redis import Redis, RedisError
+from redis import Redis
 
-BINARIES = Path(sys.executable).parent
-STAND_IN = Path(__file__).parent.parent / "stand_in_claude.py"
+from scripts.demo_host import BIN, STAND_IN, temporary_host
 
 
 @contextmanager
 def own_world() -> Iterator[dict[str, str]]:
-    """A temporary installation with its own Redis; yields its environment."""
-    with tempfile.TemporaryDirectory(prefix="hmem-bench-") as folder, socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-        probe.close()
-        command = ["redis-server", "--port", str(port), "--save", "", "--dir", folder, "--loglevel", "warning"]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
-            environment = os.environ | {
-                "REDIS_URL": f"redis://127.0.0.1:{port}/0",
-                "RESULT_HMAC_KEY": "a-key-for-measurements",
-                "HMEM_MEMORY_DIR": f"{folder}/memory",
-                "HMEM_STATE_DIR": f"{folder}/state",
-                "HMEM_NIGHT_DIR": f"{folder}/night",
-                "CLAUDE_BIN": str(STAND_IN),
-                "HOME": folder,
-            }
-            try:
-                _wait_for_redis(environment["REDIS_URL"])
-                yield environment
-            finally:
-                server.terminate()
-
-
-def _wait_for_redis(url: str) -> None:
-    with Redis.from_url(url) as client:
-        for _ in range(200):
-            try:
-                client.ping()
-            except RedisError:
-                time.sleep(0.05)
-            else:
-                return
-    raise SystemExit("bench: redis-server did not start")
+    """A temporary installation with its own Redis; yields its environment, in which other settings are those of whoever measures."""
+    with temporary_host(keep=False) as host:
+        host.start_redis()
+        yield os.environ | host.places | {"CLAUDE_BIN": str(STAND_IN)}
 
 
 def describe_machine() -> None:
@@ -72,7 +38,7 @@ def started(environment: dict[str, str], *command: str | Path) -> Iterator[subpr
     """A program of ours while it is measured (`hmem run`); its log is `bench.log` in its home."""
     with (
         Path(environment["HOME"], "bench.log").open("ab") as log,
-        subprocess.Popen([BINARIES / command[0], *command[1:]], env=environment, stdout=log, stderr=log) as process,
+        subprocess.Popen([BIN / command[0], *command[1:]], env=environment, stdout=log, stderr=log) as process,
     ):
         try:
             yield process
@@ -104,7 +70,7 @@ def load_turns(folder: Path, url: str, *, names: bool = True) -> int:
 
 def hmem(environment: dict[str, str], *arguments: str) -> str:
     done = subprocess.run(
-        [BINARIES / arguments[0], *arguments[1:]], env=environment, capture_output=True, text=True, check=False
+        [BIN / arguments[0], *arguments[1:]], env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(arguments)} ended with {done.returncode}\n{done.stderr}")

@@ -45,14 +45,7 @@ from shared.delivery.switch import refuse_unless_descendant, refuse_unless_follo
 from shared.delivery.takeover import held_files, received_manifest, take_over
 from shared.errors import InvalidInput, ReleaseRefused, StorageError
 from shared.release import retention
-from shared.release.manifest import (
-    RELEASES,
-    Manifest,
-    current_manifest,
-    current_release,
-    release_dir,
-    verify,
-)
+from shared.release.manifest import RELEASES, Manifest, current_manifest, current_release, release_dir, verify
 from shared.system.command import translate
 from shared.system.faults import crash_point
 from shared.system.files import (
@@ -155,15 +148,17 @@ class Receiver:
         return max(retention.release_runs(self._dir), default=0)
 
     @_one_at_a_time
-    def verify(self, run: int, attempt: int, *, sealed: str | None = None, accept: bool = False) -> dict[str, Any]:
+    def check(self, run: int) -> None:
+        """ReleaseRefused if a release that is here is not intact."""
+        verify(release_dir(self._dir, run))
+
+    @_one_at_a_time
+    def verify(self, run: int, attempt: int, sealed: str, *, accept: bool = False) -> dict[str, Any]:
         """Take the release over, check and test it, and give it its name; nothing is switched yet. Returns the gate's record.
 
         `sealed`: the sha256 of the manifest that the night made; without it, anyone who may write to incoming/ could replace the release.
         `accept`: do not refuse a release because it finds far less than the current one.
         """
-        if attempt == 0:
-            verify(release_dir(self._dir, run))
-            return {}
         brought, release = self._dir / INCOMING / f"{run}.{attempt}", release_dir(self._dir, run)
         self._clear(but=brought)
         taken = fresh_dir(own_dir(self._dir, VERIFYING) / str(run))
@@ -176,7 +171,7 @@ class Receiver:
             refuse_unless_descendant(manifest, self.current())
 
         try:
-            take_over(brought, taken, self._dir, allow, modes=modes_of(self._dir), sealed=sealed)
+            take_over(brought, taken, self._dir, sealed, allow, modes_of(self._dir))
             crash_point("publish:taken-over")
             refuse_unless_follows(taken, self._dir)
             record = run_trial(taken, current_release(self._dir), accept=accept)
@@ -194,10 +189,7 @@ class Receiver:
     @_one_at_a_time
     def switch(self, run: int, token: int, client: Redis | None) -> int | None:
         """The commit point (shared/delivery/switch.py). Returns None, or the run that the owner has pinned: then nothing is switched."""
-        from shared.wire.client import (
-            RECEIVER,
-            open_redis,
-        )  # late: a night makes eight calls, and only this one needs Redis
+        from shared.wire.client import RECEIVER, open_redis  # a night makes eight calls, and only this one needs Redis
 
         with nullcontext(client) if client else open_redis(self._settings.redis_url, RECEIVER) as asked:
             return switch(self._dir, run, token, asked)
@@ -260,8 +252,11 @@ def handle(receiver: Receiver, request: str, client: Redis | None = None) -> dic
             }
         case ["lacking", run, attempt, sealed]:
             return {"lacking": receiver.lacking(int(run), int(attempt), sealed)}
-        case ["verify", run, attempt, *more]:
-            return receiver.verify(int(run), int(attempt), sealed=next(iter(more), None), accept="accept" in more)
+        case ["verify", run, _]:
+            receiver.check(int(run))
+            return {}
+        case ["verify", run, attempt, sealed, *accept]:
+            return receiver.verify(int(run), int(attempt), sealed, accept=bool(accept))
         case ["switch", run, token]:
             return {"pinned": receiver.switch(int(run), int(token), client)}
         case ["rollback", run]:

@@ -50,18 +50,12 @@ _FOLDER = _READ | os.O_DIRECTORY
 
 
 def take_over(
-    source: Path,
-    destination: Path,
-    memory_dir: Path,
-    allow: Callable[[Manifest], None],
-    *,
-    modes: Modes,
-    sealed: str | None = None,
-) -> Manifest:
-    """Copy the release in `source` into the empty directory `destination`, which only we write to; returns its manifest. What was not sent is linked
-    from the releases in `memory_dir`.
+    source: Path, destination: Path, memory_dir: Path, sealed: str, allow: Callable[[Manifest], None], modes: Modes
+) -> None:
+    """Copy the release in `source` into the empty directory `destination`, which only we write to. What was not sent is linked from the releases in
+    `memory_dir`.
 
-    `allow` gets the manifest before anything is copied, and raises to refuse it. `sealed`: the sha256 that the manifest's file must have.
+    `sealed`: the sha256 that the manifest's file must have. `allow` gets the manifest before anything is copied, and raises to refuse it.
     ReleaseRefused names what is missing, changed, not a regular file, or unknown to our readers; StorageError if there is not enough space.
     """
     with _opened(None, str(source), _FOLDER) as folder:
@@ -79,7 +73,6 @@ def take_over(
     _write(destination / MANIFEST, modes, [content])
     for inner in (destination, *(path for path in destination.rglob("*") if path.is_dir())):
         modes.apply_to_dir(inner)
-    return manifest
 
 
 def received_manifest(source: Path, sealed: str) -> Manifest:
@@ -88,8 +81,8 @@ def received_manifest(source: Path, sealed: str) -> Manifest:
         return _sealed_manifest(_read_manifest(folder), source, sealed)
 
 
-def _sealed_manifest(content: bytes, source: Path, sealed: str | None) -> Manifest:
-    if sealed is not None and sha256_bytes(content) != sealed:
+def _sealed_manifest(content: bytes, source: Path, sealed: str) -> Manifest:
+    if sha256_bytes(content) != sealed:
         raise ReleaseRefused(
             f"The received manifest is not the one that the night has sealed: another program wrote to {source.parent}. {_AGAIN}"
         )

@@ -19,8 +19,7 @@ import sqlite3
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import closing, suppress
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any
@@ -67,10 +66,12 @@ def run_trial(path: Path, state_dir: Path, current: Path | None = None) -> dict[
     with closing(_open(path, state_dir)) as release:
         if release.manifest.indexes and release.vectors_missing:
             raise ReleaseRefused(f"no vector search: {release.vectors_missing}")
-        chats, news = _chats(path, release.manifest), _with_news(path, current)
+        chats, changed = _chats(path, release.manifest), _changed(path, current)
+        # Chats with news: first the ones with more chunks or fewer.
+        news = [chat for chat, _, _ in sorted(changed, key=lambda one: one[1]["chunks"] == one[2]["chunks"])]
         for chat_id, text in _probes(release, chats, news):
             _ask_for_own_words(release, chat_id, text)
-        return _compare(release, current, state_dir, chats, news) if current else {}
+        return _compare(release, current, state_dir, chats, news, chats_gone(changed)) if current else {}
 
 
 def _open(path: Path, state_dir: Path) -> OpenRelease:
@@ -98,15 +99,11 @@ def _ask_for_own_words(release: OpenRelease, chat_id: str, text: str) -> None:
         raise ReleaseRefused("the first words of a chat are not found in it")
 
 
-def _with_news(path: Path, current: Path | None) -> list[str]:
-    """Chats that are not as in the current release: first the ones with more chunks or fewer."""
-    if current is None:
-        return []
-    try:
-        same = {chat: new["chunks"] == old["chunks"] for chat, new, old in changed_chats(path, current)}
-        return sorted(same, key=lambda chat: same[chat])
-    except (HmemError, sqlite3.Error):  # a damaged current release is no reference; all of this one is read by `_chats`
-        return []
+def _changed(path: Path, current: Path | None) -> list[tuple[str, Counts, Counts]]:
+    """The chats that are not as in the current release; none if that is damaged, as then it is no reference."""
+    with suppress(sqlite3.Error):  # all of the new one was read by `_chats`
+        return changed_chats(path, current) if current else []
+    return []
 
 
 def _probes(release: OpenRelease, chats: list[str], news: list[str]) -> list[tuple[str, str]]:
@@ -135,28 +132,26 @@ def _chats(path: Path, manifest: Manifest) -> list[str]:
     return chats
 
 
-def _compare(release: OpenRelease, current: Path, state_dir: Path, chats: list[str], news: list[str]) -> dict[str, Any]:
+def _compare(
+    release: OpenRelease, current: Path, state_dir: Path, chats: list[str], news: list[str], gone: list[str]
+) -> dict[str, Any]:
     """The gate's record. A current release that cannot be opened is no reference: the new one replaces it."""
     try:
-        asked = _sample(release, current, chats, news)
+        with ChatTable.of(current) as table:
+            served = frozenset(table.ids())
+        asked = sampled(news, [chat for chat in chats if chat in served], release.run, ASKED_CHATS)
         texts = {chunk.chunk_id: chunk for chunk in _chunks_in(current, asked)}
-        gone = chats_gone(changed_chats(release.path, current))
         old = _open(current, state_dir)
     except (HmemError, sqlite3.Error) as error:
         return verdict([], [], []) | {"warn": f"The current release could not be searched: {without_words(error)}"}
     with closing(old):
         both = [chunk for chunk in _chunks_in(release.path, asked) if chunk == texts.get(chunk.chunk_id)]
         ids = {chunk.chunk_id for chunk in both}
-        probes = choose(both)
-        before, now = ([_finds(opened, probe, ids) for probe in probes] for opened in (old, release))
+        asked_for = choose(both)
+        before, now = (
+            [_finds(opened, chunk, question, ids) for chunk, question in asked_for] for opened in (old, release)
+        )
         return verdict(before, now, gone)
-
-
-def _sample(release: OpenRelease, current: Path, chats: list[str], news: list[str]) -> list[str]:
-    """The chats that the gate's questions come from: in both releases, and chats with news first."""
-    with ChatTable.of(current) as table:
-        served = frozenset(table.ids())
-    return sampled(news, [chat for chat in chats if chat in served], release.run, ASKED_CHATS)
 
 
 def _chunks_in(path: Path, chats: Iterable[str]) -> list[Chunk]:
@@ -165,38 +160,29 @@ def _chunks_in(path: Path, chats: Iterable[str]) -> list[Chunk]:
         return [chunk for chat in sorted(chats) for chunk in index.chunks_of(chat)]
 
 
-def _finds(release: OpenRelease, probe: Probe, in_both: set[str]) -> bool:
-    """Whether the release answers the gate's question. ReleaseRefused for a row of another chat."""
-    hits = release.recall(Query(probe.chat_id, probe.question, ASKED)).hits
-    if any(hit.chunk.chat_id != probe.chat_id for hit in hits):
+def _finds(release: OpenRelease, chunk: Chunk, question: str, in_both: set[str]) -> bool:
+    """Whether the release answers the gate's question with its chunk. ReleaseRefused for a row of another chat."""
+    hits = release.recall(Query(chunk.chat_id, question, ASKED)).hits
+    if any(hit.chunk.chat_id != chunk.chat_id for hit in hits):
         raise ReleaseRefused("a row of another chat was returned")
     # Repeated words are returned once, as the newer turn: the older one counts as found with it.
     ranked = [[hit.chunk.chunk_id, *(f"{turn_id}#{hit.chunk.passage}" for turn_id in hit.also)] for hit in hits]
-    return is_found([chunk_id for row in ranked for chunk_id in row], probe.chunk_id, in_both)
+    return is_found([chunk_id for row in ranked for chunk_id in row], chunk.chunk_id, in_both)
 
 
 # ── The gate: which questions are asked, and what the answers mean.
 
 
-@dataclass(frozen=True)
-class Probe:
-    """A question to one chat, and the chunk that answers it."""
-
-    chat_id: str
-    question: str
-    chunk_id: str
-
-
-def choose(chunks: Iterable[Chunk]) -> list[Probe]:
-    """Questions spread over chats and chunks; the same chunks always give the same questions."""
+def choose(chunks: Iterable[Chunk]) -> list[tuple[Chunk, str]]:
+    """Chunks, spread over chats, with the question that each answers; the same chunks always give the same questions."""
     per_chat: dict[str, list[Chunk]] = defaultdict(list)
     for chunk in chunks:
         per_chat[chunk.chat_id].append(chunk)
     chats = sorted(per_chat, key=_shuffled)[:ASKED_CHATS]
     columns = [sorted(per_chat[chat], key=lambda chunk: _shuffled(chunk.chunk_id)) for chat in chats]
     in_turn = (chunk for chunk in chain.from_iterable(zip_longest(*columns)) if chunk is not None)
-    asked = (Probe(chunk.chat_id, question_of(chunk.text), chunk.chunk_id) for chunk in in_turn)
-    return list(islice((probe for probe in asked if probe.question), PROBES))
+    asked = ((chunk, question_of(chunk.text)) for chunk in in_turn)
+    return list(islice((one for one in asked if one[1]), PROBES))
 
 
 def sampled(first: Iterable[str], chats: Collection[str], run: int, count: int) -> list[str]:

@@ -20,19 +20,8 @@ from shared.release.manifest import CHATS
 LAYOUT = 4
 #: What is counted of a chat: turns to recall, their chunks, turns that a tombstone covers; then the account of the night that did it last
 #: (nightly/night/ledger.py), and what its notes are. `vectors`, of which some repeat another, is None where the release has no vector index.
-COUNTED = (
-    "turns",
-    "chunks",
-    "forgotten",
-    "archived",
-    "with_chunks",
-    "without_text",
-    "keywords",
-    "vectors",
-    "not_embedded",
-    "repeated",
-    "notes",
-    "note_vectors",
+COUNTED = tuple(
+    "turns chunks forgotten archived with_chunks without_text keywords vectors not_embedded repeated notes note_vectors".split()
 )
 _SCHEMA = f"""
 CREATE TABLE chats (
@@ -110,21 +99,6 @@ class ChatTable:
         """All of one chat; None for one that is not here."""
         found = self._read(f"SELECT {_WHOLE} FROM chats WHERE chat_id = ?", chat_id)  # noqa: S608 - constants
         return _row(found[0]) if found else None
-
-    def counts(self, chat_id: str) -> dict[str, int]:
-        """Of one chat; zeros for one that is not here."""
-        row = self.row(chat_id)
-        return {name: (row and row.counts.get(name)) or 0 for name in COUNTED}
-
-    def summary(self, chat_id: str) -> str | None:
-        """None if the chat has none."""
-        row = self.row(chat_id)
-        return row.summary if row else None
-
-    def centre(self, chat_id: str) -> bytes | None:
-        """None if the chat has no vectors here."""
-        row = self.row(chat_id)
-        return row.centre if row else None
 
     def __iter__(self) -> Iterator[ChatRow]:
         """Each chat that is not gone, in order of the ids, without summary and centre."""

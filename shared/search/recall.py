@@ -126,13 +126,14 @@ class OpenRelease:
     def summary(self, chat_id: str) -> str | None:
         """The chat's summary, if it has one; ReleaseRefused if `chats.sqlite` was modified."""
         with self._reading(CHATS):
-            return chats.summary(chat_id) if (chats := self._open_chats()) else None
+            row = chats.row(chat_id) if (chats := self._open_chats()) else None
+            return row.summary if row else None
 
     def has(self, chat_id: str) -> bool:
         """Whether the chat has anything to recall here; also true if that cannot be read, so that the search says why."""
         try:
             chats = self._open_chats()
-            return chats is None or bool(chats.counts(chat_id)["chunks"])
+            return chats is None or bool((row := chats.row(chat_id)) and row.counts["chunks"])
         except (ReleaseRefused, sqlite3.Error):
             return True
 

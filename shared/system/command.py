@@ -7,6 +7,7 @@ Every command starts here, so nothing is imported that not every command needs: 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import sys
@@ -202,6 +203,26 @@ def run_command(app: typer.Typer | CommandGroup) -> None:
             raise
         typer.echo(ours, err=True)
         raise SystemExit(ours.exit_code) from error
+
+
+class _Output(io.FileIO):
+    """Standard output or error, whose reader may have gone (`… | head`)."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            return len(data)
+
+
+def go_on_without_reader() -> None:
+    """From here on nothing that this command prints can end it: once nobody reads it any more, it is lost."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        stream.flush()
+        output = io.BufferedWriter(_Output(stream.fileno(), "w", closefd=False))
+        setattr(sys, name, io.TextIOWrapper(output, stream.encoding, stream.errors, line_buffering=True))
 
 
 def _version_option() -> Any:

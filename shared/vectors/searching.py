@@ -148,12 +148,12 @@ class AskingBackend(MemoryBackend, ABC):
 
     def centre(self, chat_id: str) -> Vectors | None:
         """As in `MemoryBackend`."""
-        stored = self._chats.centre(chat_id) if self._chats else None
-        if stored is None:
+        row = self._chats.row(chat_id) if self._chats else None
+        if row is None or row.centre is None:
             return None
         import numpy as np
 
-        return np.frombuffer(stored, "<f4")
+        return np.frombuffer(row.centre, "<f4")
 
     def open(self) -> None:
         with self._lock:

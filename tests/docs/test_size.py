@@ -16,9 +16,9 @@ BUDGETS = {
     "dispatcher": 0,
     "dispatcher/answering": 1706,
     "dispatcher/bots": 2493,
-    "dispatcher/chat_data": 2087,
+    "dispatcher/chat_data": 2081,
     "dispatcher/claude": 950,
-    "dispatcher/cli": 1630,
+    "dispatcher/cli": 1590,
     "dispatcher/features": 7586,
     "dispatcher/health": 1289,
     "dispatcher/installation": 1602,
@@ -35,20 +35,20 @@ BUDGETS = {
     "nightly/night": 787,
     "nightly/steps": 951,
     "nightly/writing": 449,
-    "scripts": 2447,
+    "scripts": 2400,
     "shared": 149,
     "shared/config": 902,
-    "shared/delivery": 710,
+    "shared/delivery": 688,
     "shared/embedding": 991,
     "shared/ranking": 737,
-    "shared/release": 683,
-    "shared/search": 1486,
-    "shared/system": 1254,
+    "shared/release": 663,
+    "shared/search": 1487,
+    "shared/system": 1268,
     "shared/text": 839,
     "shared/turns": 1111,
     "shared/vectors": 1543,
     "shared/wire": 662,
-    "tests": 44001,
+    "tests": 43960,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 74, 40, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 46_280
+    assert product <= 46_207
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

@@ -9,33 +9,26 @@ import sys
 import numpy as np
 import pytest
 
-from scripts.benchmarks.indexes import K, clustered, measured, recall
-from shared.config.settings import load_settings
+from scripts.benchmarks.indexes import K, clustered, recall
 from tests.support.world import REPOSITORY, World
 
 
 def test_a_measurement_of_what_there_is(world: World) -> None:
     """One backend that is always there and one whose server is not set."""
     (temporary := world.root / "temporary").mkdir()
-    arguments = ("--turns=300", "--chats=5", "--new=30", "--queries=30", "--backends=sqlite,qdrant", "--json")
+    arguments = ("--turns=300", "--chats=5", "--new=30", "--queries=30", "--backends=sqlite,redis", "--json")
     command = [sys.executable, "-m", "scripts.benchmarks.main", "indexes", *arguments]
     environment = world.variables(TMPDIR=str(temporary), PYTHONPATH=str(REPOSITORY))
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    sqlite, qdrant = json.loads(done.stdout)
+    sqlite, redis = json.loads(done.stdout)
     assert (sqlite["turns"], sqlite["recall"]) == (300, 1.0)
     assert 1e6 * sqlite["mb"] > 300 * 384 * 2, "float16"
     assert 30 * 384 * 2 < 1e6 * sqlite["new_mb"] < 1e6 * sqlite["mb"] / 2, "only the part that is new"
     assert all(sqlite[name] > 0 for name in ("build_s", "next_s", "rebuild_s", "open_s", "first_ms", "memory_mb"))
     assert 0 < sqlite["p50_ms"] <= sqlite["p99_ms"]
-    assert "QDRANT_URL" in qdrant["why"]
+    assert "the Redis of the queue is not filled" in redis["why"]
     assert list(temporary.iterdir()) == []
-
-
-def test_the_redis_of_the_queue_is_not_filled(redis_url: str) -> None:
-    settings = load_settings(redis_url=redis_url, redis_vectors_url=None)
-    row = measured(settings, "redis", clustered(4, 5, 1, 0), 5, 4, 60.0)
-    assert "the Redis of the queue is not filled" in row["why"]
 
 
 def test_recall_counts_what_an_exact_search_would_find() -> None:

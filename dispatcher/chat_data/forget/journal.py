@@ -117,7 +117,7 @@ class Journals:
     def unfinished(self) -> list[Journal]:
         """Oldest first."""
         found = []
-        for path in sorted(self.folder.glob("[!.]*.json")) if self.folder.is_dir() else []:
+        for path in (self.folder / f"{name}.json" for name in unfinished_names(self.folder.parent)):
             try:
                 found.append(Journal.from_json(read_own(path), self._signing()))
             except FileNotFoundError:

@@ -7,7 +7,7 @@ import tomllib
 from collections import Counter
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 import orjson
@@ -67,19 +67,10 @@ def _archive(night: NightPart) -> str:
     return f"on this host; a night will run at once, builds a release without it and removes those with it.{mirror}{unpinned}"
 
 
-def preview_text(shown: dict[str, Any], zone: ZoneInfo) -> str:
+def as_text(what: Literal["preview", "receipt"], record: dict[str, Any], zone: ZoneInfo) -> str:
     """For people."""
-    return _rendered("preview.txt.j2", shown, zone)
-
-
-def receipt_text(record: dict[str, Any], zone: ZoneInfo) -> str:
-    """For people."""
-    return _rendered("receipt.txt.j2", record, zone)
-
-
-def _rendered(template: str, record: dict[str, Any], zone: ZoneInfo) -> str:
     times = {"time": partial(time_text, zone=zone), "zoned": partial(zoned_text, zone=zone)}
-    return _TEMPLATES.get_template(template).render(record | times | {"counted": counted}).rstrip("\n")
+    return _TEMPLATES.get_template(f"{what}.txt.j2").render(record | times | {"counted": counted}).rstrip("\n")
 
 
 def _short(text: str) -> str:
@@ -113,10 +104,9 @@ def receipt(
     }
 
 
-def write_receipt(state_dir: Path, record: dict[str, Any]) -> Path:
+def write_receipt(state_dir: Path, record: dict[str, Any]) -> None:
     path = make_dir(state_dir / RECEIPTS) / f"{record['id']}.json"
     write_atomic(path, orjson.dumps(record, option=orjson.OPT_INDENT_2) + b"\n")
-    return path
 
 
 def receipts(state_dir: Path) -> list[dict[str, Any]]:

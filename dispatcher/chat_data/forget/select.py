@@ -131,16 +131,13 @@ class Selector:
         scope.tasks |= {turn_id.rpartition(":")[0] for _, turn_id in selection.turns}
         scope.tasks |= {one.task.task_id for one in selection.tasks if one.task}
         if scope.whole_chat:
-            scope.tasks |= self._awaited(scope.whole_chat)
+            client: Any = self._client
+            awaited = client.lrange(keys.pending(scope.whole_chat), 0, -1)  # of these only the id is known
+            scope.tasks |= {raw.decode("utf-8", "replace") for raw in awaited}
         scope.files |= {(one.task_id, one.sha256, one.size) for one in find_kept(self._client, scope)}
         for entry in self._redis.find(scope):
             selection.layers[entry.layer] += 1
             selection.texts += entry.texts
-
-    def _awaited(self, chat_id: str) -> set[str]:
-        """Tasks of the chat of which only the id is known."""
-        client: Any = self._client
-        return {raw.decode("utf-8", "replace") for raw in client.lrange(keys.pending(chat_id), 0, -1)}
 
     def _known(self, asked: ForgetRequest) -> Iterator[Known]:
         if asked.kind == "import":  # the archive says what it brought, or the release

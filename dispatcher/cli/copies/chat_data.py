@@ -14,7 +14,7 @@ import typer
 from dispatcher.cli.arguments import Chat, Json, Yes, agreed, connect, given_chat, start_for
 from shared.config.settings import Settings
 from shared.errors import ForgetIncomplete, InvalidInput, SettingsError
-from shared.system.command import ChatCommand, application, print_json, start
+from shared.system.command import ChatCommand, answer, application, go_on_without_reader, print_json, start
 from shared.system.files import safe_name
 from shared.text.format import counted
 from shared.text.times import given_moment
@@ -118,7 +118,7 @@ def forget(
         client.ping()
         with open_context(settings, client, lambda text: typer.echo(text, err=True)) as context:
             if selection is None:
-                _resume(context, yes=yes, accept=accept, json=json)
+                _carry_out(context, None, yes=yes, accept=accept, json=json)
             else:
                 begin(context, selection, yes=yes, later=later, json=json)
 
@@ -193,7 +193,7 @@ def begin(context: ForgetContext, asked: ForgetRequest, *, yes: bool, later: boo
     from dispatcher.chat_data.forget.archive_part import NightPart
     from dispatcher.chat_data.forget.journal import Journal
     from dispatcher.chat_data.forget.layers.redis_files import not_rewritten
-    from dispatcher.chat_data.forget.receipt import preview, preview_text, what_stays
+    from dispatcher.chat_data.forget.receipt import as_text, preview, what_stays
     from dispatcher.chat_data.forget.request import Scope
     from dispatcher.chat_data.forget.select import Selector
     from shared.system.byte_scan import Needles
@@ -210,7 +210,7 @@ def begin(context: ForgetContext, asked: ForgetRequest, *, yes: bool, later: boo
             print_json({"preview": shown, "done": False})
             return
         if not selection.empty:
-            typer.echo(preview_text(shown, context.settings.timezone))
+            typer.echo(as_text("preview", shown, context.settings.timezone))
     if selection.empty:
         typer.echo("Nothing matches, so there is nothing to forget.", err=True)
         return
@@ -225,23 +225,19 @@ def begin(context: ForgetContext, asked: ForgetRequest, *, yes: bool, later: boo
     _carry_out(context, journal, json=json)
 
 
-def _resume(context: ForgetContext, *, yes: bool, accept: bool, json: bool) -> None:
-    from dispatcher.chat_data.forget.journal import unfinished_names
-
-    if not unfinished_names(context.settings.hmem_state_dir):
-        typer.echo("Nothing is unfinished.", err=True)
-        return
-    _carry_out(context, None, yes=yes, accept=accept, json=json)
-
-
 def _carry_out(
     context: ForgetContext, new: Journal | None, *, yes: bool = False, accept: bool = False, json: bool
 ) -> None:
     """Unfinished requests first, then the new one; ForgetIncomplete unless all are complete."""
-    from dispatcher.chat_data.forget.receipt import receipt_text
+    from dispatcher.chat_data.forget.journal import unfinished_names
+    from dispatcher.chat_data.forget.receipt import as_text
     from dispatcher.chat_data.forget.steps import ForgetRun, carry_out
 
+    if not (new or unfinished_names(context.settings.hmem_state_dir)):
+        typer.echo("Nothing is unfinished.", err=True)
+        return
     records: list[dict[str, Any]] = []
+    go_on_without_reader()
     with context.journals.alone():
         unfinished = _trusted(context, resume=new is None, yes=yes)
         if new:
@@ -252,7 +248,7 @@ def _carry_out(
         for journal in unfinished:
             records.append(carry_out(context, journal, accept=accept))
             if not json:
-                typer.echo(receipt_text(records[-1], context.settings.timezone))
+                typer.echo(as_text("receipt", records[-1], context.settings.timezone))
     if json:
         print_json(records)
     if left := [record["id"] for record in records if not record["complete"]]:
@@ -274,10 +270,10 @@ def _trusted(context: ForgetContext, *, resume: bool, yes: bool) -> list[Journal
             journal.trusted = agreed("Did you start this, and should it continue?", yes=yes)
         if not journal.trusted:
             typer.echo(
-                "It is skipped. hmem forget --resume --yes carries it out; if you did not start it, remove its file",
+                "It is skipped. hmem forget --resume --yes carries it out; if you did not start it, remove its file\n"
+                f"{context.journals.folder / journal.forget_id}.json, and find out who wrote it.",
                 err=True,
             )
-            typer.echo(f"{context.journals.folder / journal.forget_id}.json, and find out who wrote it.", err=True)
     if resume and found and not any(journal.trusted for journal in found):
         raise ForgetIncomplete(
             "Nothing was carried out: no unfinished request has the owner's signature. Run hmem forget --resume --yes."
@@ -315,10 +311,6 @@ def owner_key(json: Json = False) -> None:
     signing = open_signing(settings)
     if signing.key is None:
         raise SettingsError(f"There is no usable key: {signing.why_not}. {signing.way_on}".strip())
-    if json:
-        print_json({"file": str(key_file(settings)), "public": signing.key.public})
-        return
-    typer.echo(
-        f"The owner's key is in {key_file(settings)}. Keep a copy of it. The night needs only this line in its settings:"
-    )
-    typer.echo(f'OWNER_PUBLIC_KEY = "{signing.key.public}"')
+    where = f"The owner's key is in {key_file(settings)}. Keep a copy of it. The night needs only this line in its settings:"
+    record = {"file": str(key_file(settings)), "public": signing.key.public}
+    answer(record, f'{where}\nOWNER_PUBLIC_KEY = "{signing.key.public}"', json=json)

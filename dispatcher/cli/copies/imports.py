@@ -18,7 +18,7 @@ import typer
 
 from dispatcher.cli.arguments import Json, Yes, connect, given_chat
 from shared.errors import InvalidInput
-from shared.system.command import application, print_json, start
+from shared.system.command import application, go_on_without_reader, print_json, start
 from shared.text.format import counted, one_line, shorten, zoned_text
 from shared.wire import keys
 from shared.wire.handed_over import ImportHandOver
@@ -114,6 +114,7 @@ def _bring_in(settings: Settings, arguments: list[str], *, dry_run: bool, yes: b
             typer.echo("Nothing was imported.", err=True)
             return
         end = ["--json"] if json else []
+        go_on_without_reader()
         typer.echo(run_night(settings, "backfill", *arguments, *end, ours=bool(elsewhere)), nl=False)
     except NightCommandFailed as error:
         raise SystemExit(error.code) from error  # the night has said why

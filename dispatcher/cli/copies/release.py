@@ -10,7 +10,7 @@ import typer
 from dispatcher.cli.arguments import Json, Yes, confirm
 from dispatcher.releases import manage
 from shared.errors import InvalidInput, ReleaseRefused
-from shared.system.command import application, print_json, start
+from shared.system.command import answer, application, print_json, start
 from shared.text.format import counted, size_text, time_text
 from shared.text.times import moment
 
@@ -31,13 +31,11 @@ def list_(json: Json = False) -> None:
         print_json({"releases": [asdict(listed) for listed in found], "wrong": wrong})
         return
     for listed in found:
-        counts = (
-            "-" if listed.turns is None else f"{counted(listed.turns, 'turn')} of {counted(listed.chats or 0, 'chat')}"
-        )
+        chats = counted(listed.chats or 0, "chat")
+        counts = "-" if listed.turns is None else f"{counted(listed.turns, 'turn')} of {chats}"
         parent = f"after {listed.parent}" if listed.parent is not None else ""
-        created = (
-            time_text(at, settings.timezone) if (at := moment(listed.created_at or None, settings.timezone)) else ""
-        )
+        at = moment(listed.created_at or None, settings.timezone)
+        created = time_text(at, settings.timezone) if at else ""
         row = f"{listed.run:>6}  {created:16}  {parent:10}  {counts:28}  {size_text(listed.bytes):>9}  {'+'.join(listed.indexes) or '-':8}"
         typer.echo(f"{row}  {', '.join(listed.marks)}".rstrip())
     if not found:
@@ -88,22 +86,17 @@ def rollback(
     settings = start(directory=WRITES)
     confirm(manage.planned_rollback(settings.hmem_memory_dir, run), yes=yes)
     now, before = manage.roll_back(settings, run, lambda line: typer.echo(line, err=True))
-    if json:
-        print_json({"current": now, "before": before, "pinned": now, "note": manage.PINNED_NIGHTS})
-        return
+    record = {"current": now, "before": before, "pinned": now, "note": manage.PINNED_NIGHTS}
     was = f" instead of {before}" if before is not None else ""
-    typer.echo(f"Release {now} is current{was}, and pinned. {manage.PINNED_NIGHTS}")
+    answer(record, f"Release {now} is current{was}, and pinned. {manage.PINNED_NIGHTS}", json=json)
 
 
 def _unpin(*, json: bool) -> None:
     lifted, run = manage.unpin(start(directory=WRITES).hmem_memory_dir)
-    if json:
-        print_json({"unpinned": lifted, "run": run})
-    elif lifted:
-        which = f"Release {run}" if run is not None else "A release that the damaged pin did not name"
-        typer.echo(f"{which} is no longer pinned. The next night publishes as usual and switches.")
-    else:
-        typer.echo("No release is pinned, so nothing was changed.")
+    which = f"Release {run}" if run is not None else "A release that the damaged pin did not name"
+    done = f"{which} is no longer pinned. The next night publishes as usual and switches."
+    nothing = "No release is pinned, so nothing was changed."
+    answer({"unpinned": lifted, "run": run}, done if lifted else nothing, json=json)
 
 
 @app.command()
@@ -116,9 +109,6 @@ def prune(
     """Remove old releases; never the current one, its parent, a pinned one, or one that a process reads."""
     settings = start(directory=WRITES)
     removed, left = manage.prune(settings.hmem_memory_dir, settings.releases_kept if keep is None else keep)
-    if json:
-        print_json({"removed": removed, "kept": [{"run": run, "why": why} for run, why in left.items()]})
-        return
-    typer.echo(f"Removed: {', '.join(map(str, removed)) or 'none'}.")
-    for run, why in left.items():
-        typer.echo(f"{run:>6} stays: {', '.join(why)}")
+    record = {"removed": removed, "kept": [{"run": run, "why": why} for run, why in left.items()]}
+    stays = [f"{run:>6} stays: {', '.join(why)}" for run, why in left.items()]
+    answer(record, "\n".join([f"Removed: {', '.join(map(str, removed)) or 'none'}.", *stays]), json=json)

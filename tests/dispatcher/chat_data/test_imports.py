@@ -41,13 +41,11 @@ def export(world: World, name: str, *messages: str) -> Path:
 
 def bring(world: World, path: Path) -> dict[str, Any]:
     done = world.command("hmem", "import", str(path), "--yes", "--json", ALLOWED_CHATS=CHAT)
-    report: dict[str, Any] = json.loads(done.stdout)
-    return report
+    return dict(json.loads(done.stdout))
 
 
 def listed(world: World) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(world.command("hmem", "import", "--list", "--json").stdout)
-    return found
+    return list(json.loads(world.command("hmem", "import", "--list", "--json").stdout))
 
 
 def history(world: World) -> list[tuple[str, str]]:
@@ -56,9 +54,8 @@ def history(world: World) -> list[tuple[str, str]]:
 
 
 def archive_has(world: World, words: str) -> bool:
-    return any(
-        words.encode() in path.read_bytes() for path in (world.night_dir / "archive").iterdir() if path.is_file()
-    )
+    files = (path for path in (world.night_dir / "archive").iterdir() if path.is_file())
+    return any(words.encode() in path.read_bytes() for path in files)
 
 
 def test_an_import_is_undone_and_comes_again(light: World) -> None:
@@ -142,6 +139,15 @@ def test_what_was_forgotten_stays_forgotten_when_its_import_is_undone_and_comes_
     report = bring(light, path)
     assert (report["new"], report["forgotten"]) == (3, 1)
     assert not archive_has(light, "heron")
+
+
+def test_a_conversation_is_forgotten_by_its_title(light: World) -> None:
+    light.say("t1", "what is for dinner?", chat_id=CHAT)
+    bring(light, export(light, "export.zip", "how tall shall it be?", "forty metres of coral stone"))
+    light.command("hmem", "forget", "--matching=  BOILER", f"--chat={CHAT}", "--yes")
+    assert not archive_has(light, "coral stone")
+    assert not archive_has(light, "Boiler"), "the title has gone with its turns"
+    assert history(light) == [("user", "what is for dinner?")]
 
 
 def test_two_undone_before_a_night_take_out_what_both_have(light: World) -> None:

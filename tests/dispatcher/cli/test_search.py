@@ -1,4 +1,4 @@
-"""`hmem search`: what the release and the day hold, together; nothing that is forgotten, and of a batch the release alone."""
+"""`hmem search`: what the release and the day hold, together."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from dispatcher.cli.arguments import sides
 from dispatcher.cli.search import find
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.day.search import SearchResult
-from dispatcher.memory.tombstones import Forgotten
 from dispatcher.prompt.context import DEGRADED, SWITCHED_OFF, plain_reason
 from shared.search.types import Query
-from shared.turns.records import Tombstone, Turn
+from shared.turns.records import Turn
 from tests.support.machine import free_port
 from tests.support.world import World
 
@@ -56,15 +55,6 @@ def test_whatever_was_missing_is_said_in_plain_words() -> None:
         assert said.endswith(": It is away. Start it.") or "hmem doctor" in said
         assert beginning not in said or beginning == SWITCHED_OFF
     assert plain_reason("memory did not answer in time") == "Claude answered without memory, which took too long."
-
-
-def test_what_is_forgotten_is_in_neither(light: World) -> None:
-    light.say("t1", BOILER)
-    light.night()
-    said_today(light, HUMMING, "the boiler is a Vaillant")
-    stone = Tombstone("s", "9912", NOW, turn_ids=frozenset({"t1:user", "today0:user"}))
-    Forgotten(light.settings().hmem_state_dir).add(stone)
-    assert hits(find(light.settings(), Query("9912", "boiler humming", 5))) == ["today1:user"]
 
 
 def test_a_store_that_is_away_leaves_the_release_and_is_named(light: World) -> None:

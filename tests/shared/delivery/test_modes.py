@@ -15,7 +15,7 @@ from shared.delivery.receiver import Receiver
 from shared.delivery.takeover import take_over
 from shared.release.manifest import Manifest, read_manifest, verify
 from shared.system.files import PRIVATE
-from tests.support.night.receiving import receive
+from tests.support.night.receiving import hash_of_manifest, receive
 from tests.support.world import World
 
 
@@ -84,7 +84,7 @@ def test_the_group_of_the_memory_directory_reads_releases_and_nobody_else(
         (memory / "verifying").mkdir(mode=0o700, exist_ok=True)
         taken = memory / "verifying" / "1"
         taken.mkdir()
-        take_over(source, taken, memory, lambda _: None, modes=modes_of(memory))
+        take_over(source, taken, memory, hash_of_manifest(source), lambda _: None, modes_of(memory))
         taken.rename(release)
         write_pin(memory, 1)
 

@@ -83,36 +83,17 @@ def test_a_manifest_names_no_chat(light: World) -> None:
 
 
 #: What no field may hold. (A field that may be null or a list has other wrong values.)
-WRONG: tuple[Any, ...] = (
-    True,
-    -1,
-    1.5,
-    2**60,
-    "\n",
-    "x" * 2000,
-    [1],
-    [[]],
-    {"x": []},
-    {"x": -1},
-    {"x": {"y": {}}},
-    ["no such"],
-)
+NUMBERS, TEXTS = (True, -1, 1.5, 2**60), ("\n", "x" * 2000)
+WRONG: tuple[Any, ...] = (*NUMBERS, *TEXTS, [1], [[]], {"x": []}, {"x": -1}, {"x": {"y": {}}}, ["no such"])
 #: Text and names of tombstones may be any.
-RIGHT = {
-    "format_version": (2**60,),
-    "erasing": (["no such"],),
-    "summary_model": ("\n",),
-    "notes_model": ("\n",),
-    "summary_version": (),
-    "indexes": (),
-}
+RIGHT = {"format_version": 2**60, "erasing": ["no such"], "summary_model": "\n", "notes_model": "\n"}
 
 
 def test_a_field_of_another_type_is_refused_with_its_name(brought: Path) -> None:
     record = orjson.loads((brought / "manifest.json").read_bytes())
     for name in [*record.keys() - {CHECKSUM}, "originals", "erasing"]:
         for value in WRONG:
-            if value in RIGHT.get(name, ()):
+            if value == RIGHT.get(name):
                 continue
             with pytest.raises(ReleaseRefused, match=f"cannot be used: {name}: ") as refused:
                 parse_manifest(sealed(record | {name: value}), "that was brought")

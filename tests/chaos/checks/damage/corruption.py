@@ -28,6 +28,7 @@ from shared.system.files import remove_tree
 from tests.chaos.harness import damage
 from tests.chaos.harness.damage import Case, flipped, held_up
 from tests.chaos.harness.report import Bench, Outcome, chaos
+from tests.support.night.receiving import hash_of_manifest
 from tests.support.world import REPOSITORY, World
 
 #: The release that is damaged, and the one before it.
@@ -133,7 +134,7 @@ def _brought(world: World, case: Case) -> str | None:
         return None
     try:
         with mock.patch.object(receiver, "run_bounded", side_effect=TrialStarted):
-            Receiver(world.settings(), memory).verify(RUN, 1)
+            Receiver(world.settings(), memory).verify(RUN, 1, hash_of_manifest(incoming))
     except ReleaseRefused as error:
         return f"refused it: {error}"
     except TrialStarted:

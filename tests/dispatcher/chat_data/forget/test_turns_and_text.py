@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import time
 from typing import Any
 
@@ -11,12 +13,13 @@ import pytest
 from dispatcher.chat_data.forget.layers.store import StoreLayer
 from dispatcher.chat_data.forget.request import folded
 from dispatcher.memory.store.memories import Memory, MemoryType
+from shared.system.processes import day_command
 from shared.turns.records import Tombstone, Turn, dumps
 from tests.dispatcher.chat_data.forget.test_every_layer import in_redis, left
 from tests.dispatcher.chat_data.forget.test_whole_chat import released
 from tests.nightly.archive.media.kept_media import PHOTO, file_of, keep, media_files, send, waiting
 from tests.support.day.forgetting_world import CANARIES, CHAT, OTHER, OTHERS, hmem, keys_of, planted
-from tests.support.world import World
+from tests.support.world import REPOSITORY, World
 
 
 def forgotten(world: World, *arguments: str) -> dict[str, Any]:
@@ -166,6 +169,19 @@ def test_chats_whose_name_is_a_pattern(light: World) -> None:
         light.say(f"t-{len(chat)}-{ord(chat[1])}", "said", chat_id=chat)
     forgotten(light, "--chat=a*")
     assert [bool(light.redis.exists(f"hcli:mem:bot:seen:{chat}-1")) for chat in ("a*", "ab", "a[b]")] == [False, True, True]  # fmt: skip
+
+
+def test_it_ends_well_when_nobody_reads_what_it_prints(light: World) -> None:
+    """`hmem forget … 2>&1 | head`"""
+    light.say("t1", CANARIES[0], chat_id=CHAT)
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = day_command("forget", f"--chat={CHAT}", "--yes")
+    variables = light.variables(PYTHONPATH=str(REPOSITORY))
+    done = subprocess.run(command, env=variables, stdout=writing, stderr=writing, check=False)
+    os.close(writing)
+    assert (done.returncode, hmem(light, "forget", "--list").stdout.count("complete, chats")) == (0, 1)
+    assert in_redis(light, "zanzibar") == []
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dispatcher.chat_data.forget.journal import unfinished_names
 from dispatcher.chat_data.forget.layers.store import StoreLayer
 from dispatcher.chat_data.forget.request import ForgetRequest, Scope
 from dispatcher.chat_data.forget.scan import Proof
@@ -105,8 +106,9 @@ def test_killed_anywhere_it_goes_on(light: World, at_home: None) -> None:
     for step in STEPS:
         died = hmem(light, *arguments, HMEM_CRASH_AT=f"forget:{step}")
         assert died.returncode == -9, (step, died.stderr)
-        assert "unfinished" in hmem(light, "forget", "--list").stdout
+        assert unfinished_names(light.root / "state")
         arguments = ["forget", "--resume"]
+    assert "unfinished" in hmem(light, "forget", "--list").stdout
     (record,) = json.loads(hmem(light, "forget", "--resume", "--json").stdout)
     assert record["complete"], record
     assert not any(word in json.dumps(record, ensure_ascii=False) for word in ("zanzibar", "жираф"))
