@@ -11,6 +11,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BeforeValidator
 
+from shared.text.logs import hidden
+
 #: Telegram accounts that many people share: anonymous administrators, channels, Telegram's own notices.
 SHARED_ACCOUNTS = frozenset({"1087968824", "136817688", "777000"})
 #: Where an endpoint listens if its address names a port alone: only connections from this host.
@@ -46,8 +48,8 @@ def redis_url(value: str) -> str:
         if not value.startswith(("redis://", "rediss://", "unix://")) or parts.port == 0:
             raise ValueError(value)
         if parts.query:
-            from redis.connection import parse_url
-
+            with hidden("opentelemetry"):  # as shared/wire/client.py
+                from redis.connection import parse_url
             parse_url(value)  # type: ignore[no-untyped-call]
     except ValueError as error:
         raise ValueError("write it like redis://127.0.0.1:6379/0") from error

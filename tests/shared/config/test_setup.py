@@ -13,7 +13,6 @@ import pytest
 
 from shared.config.kinds import embedders, indexes
 from shared.config.packages import PACKAGES, part_of
-from shared.config.settings import load_settings
 from tests.support.processes.hidden_packages import hide
 from tests.support.world import REPOSITORY, World
 
@@ -161,21 +160,3 @@ def test_a_night_asks_for_all_it_needs_before_it_begins(world: World) -> None:
     hide(world, "chromadb", "lancedb")
     assert "released" in world.command("hmem-night", "run").stdout, "sqlite needs nothing of it"
     assert "last failure" not in world.status().stdout
-
-
-@pytest.mark.slow
-def test_the_dispatcher_starts_without_importing_chroma(world: World) -> None:
-    """It is installed with the day; only who chooses it loads its 50 MB."""
-    world.say("t1", "The boiler code is 4711.")
-    world.command("hmem-night", "run")
-    assert load_settings().indexes == ("sqlite",)
-    dispatcher = world.start_dispatcher(PYTHONPROFILEIMPORTTIME="1", PYTHONPATH=str(REPOSITORY))
-    assert world.command("hmem", "talk", "9912", "--say", "what is the code?").returncode == 0
-    dispatcher.stop()
-    imported = {
-        line.rpartition("|")[2].strip()
-        for line in dispatcher.log.read_text().splitlines()
-        if line.startswith("import time:")
-    }
-    assert {"dispatcher.answering.worker", "onnxruntime"} <= imported
-    assert not {"chromadb", "lancedb", "kubernetes"} & imported

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,6 @@ from shared.embedding.known_models import MULTILINGUAL
 from shared.embedding.local import multilingual
 from shared.embedding.local.embedder import LocalEmbedder
 from shared.errors import EmbeddingError
-from shared.ranking.question import content_words, query_words
-from shared.text.words.stemming import stemmed
 from tests.shared.embedding.meaning_sets import distractors, read_sets
 
 REFERENCE = json.loads((multilingual.FOLDER / "reference.json").read_text(encoding="utf-8"))["texts"]
@@ -106,21 +103,3 @@ def test_questions_in_other_words_and_another_language_find_their_turn(embedder:
     another = languages[(languages.index(language) + 1) % len(languages)]
     within, across = (sum(rank <= 5 for rank in found(embedder, language, asked)) for asked in (language, another))
     assert (within >= 7, across >= 5) == (True, True), (within, across)
-
-
-@pytest.mark.parametrize("language", SETS)
-def test_no_question_has_a_word_of_its_turn(language: str) -> None:
-    """What the sets are for: nothing but the meaning shows which turn is asked for."""
-    for turn, question in zip(SETS[language]["turns"], SETS[language]["questions"], strict=True):
-        assert not stems(language, turn) & stems(language, question), (turn, question)
-
-
-def stems(language: str, text: str) -> set[str]:
-    """Of words that mean something; where no stemmer knows the language their beginnings, and pairs of signs."""
-    if language in ("ja", "zh"):
-        runs = re.findall(r"[\u30a0-\u30ff\u4e00-\u9fff]+", text)
-        return {run[at : at + 2] for run in runs for at in range(len(run) - 1)}
-    words = query_words(text)
-    if language in ("ar", "hi"):
-        return {word[:4] for word in words if len(word) > 3}
-    return {stemmed(word) for word in content_words(words, language)}

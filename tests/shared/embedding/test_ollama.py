@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -68,26 +69,6 @@ def test_vectors_are_those_of_the_same_weights(open_at: Opener, ollama: OllamaAp
     assert embedder.identity.difference(LocalEmbedder(MINILM).identity) is None
 
 
-def test_a_missing_model_says_what_to_run(open_at: Opener, ollama: OllamaApi) -> None:
-    ollama.models.clear()
-    with pytest.raises(EmbeddingError, match="ollama pull all-minilm"):
-        _ = open_at(ollama.url).identity
-
-
-@pytest.mark.slow
-def test_no_server_is_one_sentence_and_nothing_is_flushed(world: World) -> None:
-    world.say("t1", "something")
-    done = world.command(
-        "hmem-night", "run", check=False, EMBEDDER="ollama", OLLAMA_URL=f"http://127.0.0.1:{free_port()}"
-    )
-    assert done.returncode == EmbeddingError.exit_code
-    assert "does not answer" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert world.redis.exists("hcli:memory:t1:user")
-    world.night()  # the owner mends it: the same night is finished
-    assert not world.redis.exists("hcli:memory:t1:user")
-
-
 TEXTS = [f"note number {number} about the garden" for number in range(8)]
 
 
@@ -108,7 +89,7 @@ def quick(ollama: OllamaApi, seconds: float, monkeypatch: pytest.MonkeyPatch) ->
     embedder.close()
 
 
-@pytest.mark.parametrize("fault", ["drop", "hang", "500", "fewer", "narrow", "nan", "html"])
+@pytest.mark.parametrize("fault", ["drop", "hang", "500", "nan", "html"])
 def test_what_happens_once_is_tried_again(quick: OllamaEmbedder, ollama: OllamaApi, fault: str) -> None:
     ollama.faults = [fault]
     answer = quick.embed_documents(TEXTS)
@@ -272,7 +253,7 @@ def test_a_pull_that_fails_is_said_and_the_night_goes_on(world: World, capsys: p
     pull_missing(
         world.settings(embedder="local", writer="ollama:llama3.2", writes="summaries", ollama_url=gone), Reporter()
     )
-    assert "Nothing was pulled: Ollama at" in capsys.readouterr().err
+    assert re.search("Nothing was pulled: Ollama at .* does not answer", capsys.readouterr().err)
     pull_missing(world.settings(ollama_url=gone), Reporter())
     assert capsys.readouterr().err == "", "nothing is wanted from Ollama"
 

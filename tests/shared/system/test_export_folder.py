@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from shared.system.command import translate
 from shared.system.export_folder import bare_line, export_folder
-from shared.system.files import safe_name
 from shared.turns.records import dumps
 
 
@@ -22,11 +21,6 @@ def test_a_full_disk_names_the_folder_and_leaves_nothing(tmp_path: Path) -> None
         raise OSError(errno.ENOSPC, "No space")
     assert str(translate(full.value)).startswith(f"{tmp_path / 'out'}: the disk is full.")
     assert not list(tmp_path.iterdir())
-
-
-@given(st.text(min_size=1, max_size=256))
-def test_no_chat_has_the_folder_of_the_rest(chat_id: str) -> None:
-    assert safe_name(chat_id.encode("utf-8", "replace").decode())[0] != "_"
 
 
 @given(st.binary() | st.text().map(lambda text: dumps({"task_id": "t", "role": "user", "content": text})))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -32,16 +31,19 @@ from tests.support.night.index_world import (
 VECTORS = place_of("sqlite")
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Iterator[VectorFile]:
+def test_the_chats_that_were_asked_last_stay_in_memory(tmp_path: Path) -> None:
     """Ten chats of a hundred vectors; memory for three of them."""
     chats = {
         str(n): ([f"{n}/{row}" for row in range(100)], np.array([vector_of(f"{n} {row}") for row in range(100)]))
         for n in range(10)
     }
     SqliteBuilder(1).build(tmp_path / VECTORS, Corpus(chats))
-    with closing(VectorFile(tmp_path / VECTORS, DIMENSIONS, 3 * 100 * (DIMENSIONS * 4 + ROW_BYTES))) as made:
-        yield made
+    with closing(VectorFile(tmp_path / VECTORS, DIMENSIONS, 3 * 100 * (DIMENSIONS * 4 + ROW_BYTES))) as file:
+        for asked in [*chats, "7"]:
+            assert file.chat(asked) is not None
+        kept = {chat: file.chat(chat) for chat in "789"}
+        assert all(file.chat(chat) is one for chat, one in kept.items())
+        assert len(file.kept._kept) == 3
 
 
 def test_a_chat_over_many_blocks_is_read_in_order(tmp_path: Path) -> None:

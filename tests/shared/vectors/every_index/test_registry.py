@@ -50,27 +50,25 @@ def test_the_setting_and_the_release_choose_the_backend(
 LIBRARIES = {"chroma": "chromadb", "lancedb": "lancedb", "qdrant": "qdrant_client"}
 
 
-@pytest.fixture(params=LIBRARIES)
-def poisoned(world: World, request: pytest.FixtureRequest) -> World:
-    """A world whose commands end when they import the library of this index."""
-    library = world.root / "library" / LIBRARIES[request.param]
-    library.mkdir(parents=True)
-    (library / "__init__.py").write_text("import os\nos._exit(99)\n")
-    world.environment |= {"PYTHONPATH": str(library.parent), "WANTED": request.param}
-    return world
-
-
 @pytest.mark.slow
-def test_nobody_imports_the_library_of_an_index_that_the_settings_do_not_name(poisoned: World) -> None:
-    poisoned.say("t1", "the boiler code is 4711")
-    poisoned.command("hmem-night", "run")
-    done = poisoned.command("hmem", "search", "9912", "what opens the boiler?", "--json")
+def test_nobody_imports_the_library_of_an_index_that_the_settings_do_not_name(world: World) -> None:
+    """Chroma's is installed with the day, and takes 50 MB. Here a process that imports one of them ends."""
+    for library in LIBRARIES.values():
+        (folder := world.root / "library" / library).mkdir(parents=True)
+        (folder / "__init__.py").write_text("import os\nos._exit(99)\n")
+    world.environment |= {"PYTHONPATH": str(world.root / "library")}
+    world.say("t1", "the boiler code is 4711")
+    world.command("hmem-night", "run")
+    dispatcher = world.start_dispatcher()
+    assert world.command("hmem", "talk", "9912", "--say", "what opens the boiler?").returncode == 0
+    dispatcher.stop()
+    done = world.command("hmem", "search", "9912", "what opens the boiler?", "--json")
     assert '"vector": null' not in done.stdout
     assert "t1:user" in done.stdout
-    poisoned.say("t2", "the wifi is called heron")
-    named = poisoned.environment["WANTED"]
-    wanted = {"NIGHT_INDEXES": named, "QDRANT_URL": "http://127.0.0.1:1"}
-    assert poisoned.command("hmem-night", "run", check=False, **wanted).returncode == 99
+    world.say("t2", "the wifi is called heron")
+    for named in LIBRARIES:
+        wanted = {"NIGHT_INDEXES": named, "QDRANT_URL": "http://127.0.0.1:1"}
+        assert world.command("hmem-night", "run", check=False, **wanted).returncode == 99, named
 
 
 @pytest.mark.parametrize("index", LIBRARIES)
