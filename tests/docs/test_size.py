@@ -22,7 +22,7 @@ BUDGETS = {
     "dispatcher/features": 7586,
     "dispatcher/health": 1289,
     "dispatcher/installation": 1602,
-    "dispatcher/memory": 4048,
+    "dispatcher/memory": 4023,
     "dispatcher/prompt": 831,
     "dispatcher/queue": 1123,
     "dispatcher/releases": 435,
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 46_209
+    assert product <= 46_184
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

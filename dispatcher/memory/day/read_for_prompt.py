@@ -10,7 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from dispatcher.memory.store.whose import speaker_labels
 from dispatcher.memory.tombstones import hidden_by
+from dispatcher.memory.typed.text import coming_lines, noted_text, profile_text
 from shared.errors import HmemError
 from shared.text.logs import Logger
 
@@ -115,9 +117,6 @@ class ContextReader:
 
     def _memories(self, request: PromptRequest, known: ChatMemories) -> tuple[str, str]:
         """(what stands in every prompt of who asks, memories that bear on this message)."""
-        from dispatcher.memory.store.whose import speaker_labels
-        from dispatcher.memory.typed.text import noted_text, profile_text
-
         chat_id, now = request.chat_id, request.moment
         zone, labels = self._day.zone_of(chat_id), dict[str, str]()
         if any(memory.user_id for memory in known.memories):  # only in a group
@@ -140,8 +139,6 @@ class ContextReader:
 
     def _coming(self, request: PromptRequest, days: Sequence[Span], zone: ZoneInfo) -> list[str]:
         """What features know of these days, such as reminders, the next to come first."""
-        from dispatcher.memory.typed.text import coming_lines
-
         every = self._day.coming([request.chat_id], max(end for _, end in days))
         found = [one for one in every if _falls_in(days, one.at)]
         return coming_lines(found[:RELEVANT], request.user_id, request.moment, zone)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from dispatcher.memory.typed.acting_on_tags import Acted, TagActing
+from dispatcher.memory.typed.pages import MemoryEntry, MemoryPage, memory_entry, memory_page
 from dispatcher.memory.typed.tags import AnswerTags, TagKind
+from dispatcher.memory.typed.text import listing
 from shared.turns.records import Task, Tombstone
 
 if TYPE_CHECKING:
     from dispatcher.memory.day.parts import DayParts
     from dispatcher.memory.store.memories import Memory
-    from dispatcher.memory.typed.acting_on_tags import Acted, TagActing
     from dispatcher.memory.typed.actions import Outcome
-    from dispatcher.memory.typed.pages import MemoryEntry, MemoryPage
 
 
 def owner_task(chat_id: str) -> Task:
@@ -27,19 +28,11 @@ class MemoryRequests:
     """Thread-safe. StoreUnavailable if a request cannot be carried out now."""
 
     def __init__(self, day: DayParts) -> None:
-        self._day = day
-
-    @cached_property
-    def acting(self) -> TagActing:
-        from dispatcher.memory.typed.acting_on_tags import TagActing
-
-        return TagActing(self._day)
+        self._day, self.acting = day, TagActing(day)
 
     def act(self, answer: AnswerTags, *, later: bool = False) -> Acted:
         """Act on an answer's tags, each once; not on those of an erased exchange. `later`: they were stored in Redis while the store could not be
         reached, or an import brought them: not on those of a message that has been hidden since, either."""
-        from dispatcher.memory.typed.acting_on_tags import Acted
-
         task = answer.task
         hides = any(tag.kind == TagKind.FORGET for tag in answer.tags)  # perhaps its own message
         gone = partial(self._day.forgotten.is_gone, task, answer.said_at, if_hidden=later and not hides)
@@ -51,21 +44,15 @@ class MemoryRequests:
 
     def listing(self, chat_id: str, now: float) -> str:
         """All memories of a chat with their numbers."""
-        from dispatcher.memory.typed.text import listing
-
         known = self._day.remembering.of_chat(chat_id)
         return listing(known.shown, now, self._day.zone_of(chat_id), known.successors)
 
     def page(self, chat_id: str, number: int, now: float) -> MemoryPage:
         """A page of that list."""
-        from dispatcher.memory.typed.pages import memory_page
-
         return memory_page(self._day.remembering.of_chat(chat_id), number, now, self._day.zone_of(chat_id))
 
     def entry(self, chat_id: str, number: int, now: float) -> MemoryEntry | None:
         """All that is known of one memory; None if the chat has none of that number."""
-        from dispatcher.memory.typed.pages import memory_entry
-
         known = self._day.remembering.of_chat(chat_id)
         memory = next((one for one in known.shown if one.number == number), None)
         if memory is None:

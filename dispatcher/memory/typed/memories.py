@@ -18,7 +18,9 @@ from cachetools import LRUCache
 
 from dispatcher.memory.embedder import packed, unpacked
 from dispatcher.memory.relevance import relevance
+from dispatcher.memory.store.memories import Memories, Memory, MemoryType
 from dispatcher.memory.typed.chat_memories import ChatMemories, marks_of
+from dispatcher.memory.typed.duplicates import LEAST, Verdict, judged, spoken_words
 from dispatcher.memory.typed.matching import MemoryMatch, matching
 from shared.embedding.known_models import likeness
 
@@ -26,9 +28,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from dispatcher.memory.embedder import DayEmbedder
-    from dispatcher.memory.store.memories import Memories, Memory, MemoryType
     from dispatcher.memory.tombstones import Forgotten
-    from dispatcher.memory.typed.duplicates import Verdict
     from shared.embedding.models import Vectors
 
 #: Figures of 40 invented memories of one person, with the shipped model.
@@ -137,8 +137,6 @@ class Remembering:
     ) -> list[Memory]:
         """Those of `given` (text, creation time in POSIX seconds or None, further columns) that no memory says, each once; stores
         nothing. What was replaced is new again if it was said later. All of them were said by this user (None: the whole chat's)."""
-        from dispatcher.memory.typed.duplicates import spoken_words
-
         known = self.of_chat(chat_id)
         until: dict[tuple[str, ...], float] = {}  # words → when what they say was replaced
         for one in known.shown:
@@ -163,8 +161,6 @@ class Remembering:
         self, chat_id: str, kind: MemoryType, text: str, vector: Vectors | None, created: float, more: dict[str, Any]
     ) -> Memory:
         """A memory that is not stored yet."""
-        from dispatcher.memory.store.memories import Memory
-
         if vector is not None:
             more = {"embedding": packed(vector), "embedding_model": self._embedder.model, **more}
         return Memory(chat_id, kind, text, created, **more)
@@ -227,8 +223,6 @@ class Remembering:
 
     def nearest(self, known: ChatMemories, memory: Memory) -> Memory | None:
         """The other valid memory of its type and speaker that may be about the same."""
-        from dispatcher.memory.typed.duplicates import LEAST
-
         if known.vectors is None or self._embedder.family not in LEAST:
             return None
         cosines = known.vectors @ known.vectors[known.every.index(memory)]
@@ -264,8 +258,6 @@ class Remembering:
         user: str | None,
         replaced: Sequence[Memory],
     ) -> Verdict:
-        from dispatcher.memory.typed.duplicates import judged  # loaded only to compare memories
-
         gone = known.hidden | known.superseded.keys() | {one.memory_id for one in replaced}
         among = [
             at
