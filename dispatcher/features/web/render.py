@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dispatcher.features.web.reading.markdown import marked
 from dispatcher.memory.relevance import content_roots
+from dispatcher.prompt.budget import TITLES
 from dispatcher.prompt.context import plain_reason
 from shared.text.format import date_text, rough_duration, shorten, size_text, time_text
 from shared.wire.json import well_formed
@@ -46,7 +47,7 @@ def environment() -> Environment:
         "day": date_text,
         "clock": lambda moment, zone: time_text(moment, zone).split()[1],
     }
-    made.globals |= {"url": url, "static": static_url}
+    made.globals |= {"url": url, "static": static_url, "titles": TITLES}
     return made
 
 

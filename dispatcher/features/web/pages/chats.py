@@ -36,7 +36,6 @@ def page(asked: Asked) -> Response:
         found=len(found),
         every=len(lines),
         searched=NAMED,
-        wanted=asked.value("q").strip(),
         notes=notes,
     )
 
@@ -57,7 +56,7 @@ def talk(asked: Asked) -> Response:
             (turn, who, plain(turn.remembered) if turn.role == "user" else next(answers), replying(turn.origin))
             for turn, who in found.said
         ]
-        return asked.chat_page(memory, "talk.html", "Talk", found=found, turns=turns, date=asked.value("date"))
+        return asked.chat_page(memory, "talk.html", "Talk", found=found, turns=turns)
 
 
 def search(asked: Asked) -> Response:

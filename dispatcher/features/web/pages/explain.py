@@ -11,7 +11,6 @@ from starlette.responses import Response
 from dispatcher.features.web.reading.markdown import readable_answers
 from dispatcher.features.web.requests.asked import Asked
 from dispatcher.memory.tombstones import hidden_by
-from dispatcher.prompt.budget import TITLES
 from dispatcher.prompt.preview import preview
 from dispatcher.queue.consolidation.chat_turns import waiting
 from shared.config.kinds import memory_backends
@@ -76,10 +75,8 @@ def why(asked: Asked) -> Response:
             "Why",
             records=records,
             chosen=chosen,
-            asked_for=bool(task),
             texts=texts,
             answer=readable_answers([answer], characters=ANSWER_CHARACTERS)[0] if answer else None,
-            titles=TITLES,
             notes=notes,
         )
 
@@ -124,10 +121,7 @@ def try_prompt(asked: Asked) -> Response:
             budget=budget,
             backend=backend,
             backends=backends,
-            date=asked.value("date"),
             who=who,
             found=found,
-            parts=found.outline()["parts"] if found else [],
-            titles=TITLES,
             slow=slow,
         )

@@ -35,11 +35,8 @@ def page(asked: Asked) -> Response:
     return asked.page(
         "forget.html",
         "Forget",
-        chat=asked.value("chat"),
-        turn=asked.value("turn"),
         receipts=done[: -RECEIPTS - 1 : -1],
         unfinished=unfinished_names(asked.settings.hmem_state_dir) if grant.whole_host else [],
-        running=asked.jobs.running("forget"),
     )
 
 
@@ -72,7 +69,6 @@ def preview(asked: Asked) -> Response:
         facts=facts,
         names=names,
         given=given,
-        confirmation=CONFIRMATION,
     )
 
 

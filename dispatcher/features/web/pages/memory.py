@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from starlette.responses import Response
 
 from dispatcher.answering.commands.memory import forget_for_owner
 from dispatcher.chat_data.hooks import Panel, act_in_panel, chat_panel
-from dispatcher.features.web.reading.facts import ChatDay, ShownMemory, newest_days, shown_memories
-from dispatcher.features.web.reading.talk import calendar, turn_times
+from dispatcher.features.web.reading.facts import ChatDay, ShownMemory, days_of, shown_memories
+from dispatcher.features.web.reading.talk import turn_times
 from dispatcher.features.web.requests.asked import Asked, go_to
 from dispatcher.memory.dates.user_dates import goal_deadline
 from dispatcher.memory.day.memory import DayMemory
@@ -28,8 +29,8 @@ KINDS = ("fact", "goal", "preference")
 BACK = ("/", "/changes")
 
 
-#: Facts, and days of the timeline, that are shown; summaries that are read for them.
-MOST_FACTS, DAYS, SUMMARIES = 200, 14, 50
+#: Facts that are shown, and summaries that are read for the days.
+MOST_FACTS, SUMMARIES = 200, 50
 
 
 @dataclass
@@ -41,7 +42,6 @@ class _ChatShown:
     noted: bool | None = None
     panels: list[Panel] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
-    months: dict[str, dict[str, int]] = field(default_factory=dict)
     days: list[ChatDay] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -59,6 +59,8 @@ def page(asked: Asked) -> Response:
 
 def _read(asked: Asked, memory: OpenedMemory, chat_id: str, words: str, kind: str) -> _ChatShown:
     found, day, now = _ChatShown(), memory.day, time.time()
+    memories: Sequence[Any] = ()
+    summaries: Sequence[Any] = ()
     release, why = memory.release_or_reason("The release cannot be read")
     found.notes += [why] if why else []
     if release:
@@ -66,7 +68,6 @@ def _read(asked: Asked, memory: OpenedMemory, chat_id: str, words: str, kind: st
         found.notes += missing
     try:
         found.times = [at for at, _ in turn_times(memory, chat_id)]
-        found.months = calendar(found.times, asked.zone)
     except HmemError as error:
         found.notes.append(str(error))
     try:
@@ -75,11 +76,11 @@ def _read(asked: Asked, memory: OpenedMemory, chat_id: str, words: str, kind: st
             found.facts, found.noted = shown_memories(known, now, asked.zone, words, kind), bool(known.memories)
             panels = features().ask(chat_panel, day=day, client=asked.redis, chat_id=chat_id)
             found.panels = [one for one in panels if one.entries]
-            summaries, hidden = day.summaries.list(chat_id, SUMMARIES), hidden_by(day.forgotten.of(chat_id))
-            counts = {date: turns for days in found.months.values() for date, turns in days.items()}
-            found.days = newest_days(counts, known.memories, summaries, hidden, asked.zone, DAYS)
+            memories, summaries = known.memories, day.summaries.list(chat_id, SUMMARIES)
     except StoreUnavailable as error:
         found.notes.append(str(error))
+    hidden = hidden_by(day.forgotten.of(chat_id))
+    found.days = days_of(found.times, memories, summaries, hidden, asked.zone)
     return found
 
 

@@ -43,7 +43,6 @@ def page(asked: Asked) -> Response:
         pictures=[_picture(shown, *one) for one in PICTURES],
         releases=releases[::-1],
         wrong=wrong,
-        running=asked.jobs.running("night"),
         elsewhere=elsewhere,
         notes=notes,
     )

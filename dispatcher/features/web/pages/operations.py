@@ -35,7 +35,6 @@ def page(asked: Asked) -> Response:
         error=error,
         next_night=next_night(asked.settings),
         findings=_worst_first(asked) if asked.value("check") else None,
-        jobs=asked.jobs.newest(5),
     )
 
 

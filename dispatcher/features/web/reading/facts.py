@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -62,17 +63,20 @@ class ChatDay:
     facts: list[str] = field(default_factory=list)
     summaries: list[str] = field(default_factory=list)
 
+    @property
+    def month(self) -> str:
+        return self.date[:7]
 
-def newest_days(
-    counts: Mapping[str, int],
+
+def days_of(
+    times: Iterable[float],
     memories: Iterable[Memory],
     summaries: Iterable[SessionSummary],
     hidden: HiddenTurns,
     zone: ZoneInfo,
-    most: int,
 ) -> list[ChatDay]:
-    """The newest days on which something was said or noted, the newest first; `counts`: day → turns."""
-    days = {date: ChatDay(date, turns) for date, turns in counts.items()}
+    """The days on which something was said or noted, the newest first; `times`: of the turns, in POSIX seconds."""
+    days = {date: ChatDay(date, turns) for date, turns in Counter(date_text(at, zone) for at in times).items()}
 
     def of(at: float) -> ChatDay:
         date = date_text(at, zone)
@@ -84,4 +88,4 @@ def newest_days(
         early = hidden.before is not None and one.started_at < hidden.before
         if not early and hidden.turn_ids.isdisjoint(one.turn_ids):
             of(one.ended_at).summaries.append(one.text)
-    return sorted(days.values(), key=lambda one: one.date, reverse=True)[:most]
+    return sorted(days.values(), key=lambda one: one.date, reverse=True)

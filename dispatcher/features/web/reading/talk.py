@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from zoneinfo import ZoneInfo
 
 from dispatcher.memory.day.open_memory import OpenedMemory
 from dispatcher.memory.tombstones import hidden_by
@@ -34,15 +31,6 @@ def _talk_order(timed: tuple[float, str]) -> tuple[float, str, bool]:
     """As `time_order` (shared/turns/records.py), by a turn's id."""
     task_id, _, role = timed[1].rpartition(":")
     return timed[0], task_id, role != "user"
-
-
-def calendar(times: Sequence[float], zone: ZoneInfo) -> dict[str, dict[str, int]]:
-    """Month (`2026-11`), the newest first → its days on which something was said → how many turns."""
-    counts = Counter(datetime.fromtimestamp(at, zone).date().isoformat() for at in times)
-    months: dict[str, dict[str, int]] = {}
-    for date in sorted(counts):
-        months.setdefault(date[:7], {})[date] = counts[date]
-    return dict(sorted(months.items(), reverse=True))
 
 
 @dataclass(frozen=True)

@@ -104,9 +104,8 @@ class Asked:
         said = ""
         if title:
             said, self.session.said = self.session.said, ""
-        of_session = {"grant": self.session.grant, "form_token": self.session.form_token, "path": self.path}
-        times = {"zone": self.zone, "zone_name": self.settings.chat_timezone}
-        return HTMLResponse(render(template, title=title, said_now=said, **of_session, **times, **values))
+        more = {"grant": self.session.grant, "form_token": self.session.form_token, "zone": self.zone, "asked": self}
+        return HTMLResponse(render(template, title=title, said_now=said, **more, **values))
 
     def chat_page(self, memory: OpenedMemory, template: str, what: str = "", **values: Any) -> Response:
         """A page of the chat that is asked for, under its name; `what`: its part of the title."""

@@ -8,19 +8,21 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from dispatcher.features.web.reading.facts import days_of
 from dispatcher.features.web.reading.hits import around
 from dispatcher.features.web.reading.markdown import readable_answers
-from dispatcher.features.web.reading.talk import calendar
 from dispatcher.features.web.tests.conftest import Site
 from dispatcher.memory.relevance import content_roots
+from shared.search.types import HiddenTurns
 from tests.support.world import World
 
 
-def test_a_month_begins_with_its_first_day_and_the_newest_is_first() -> None:
-    months = calendar([0.0, 86_400.0 * 40, 86_400.0 * 41, 86_400.0 * 41 + 1], ZoneInfo("UTC"))
-    assert [*months] == ["1970-02", "1970-01"]
-    assert months["1970-02"] == {"1970-02-10": 1, "1970-02-11": 2}
-    assert calendar([], ZoneInfo("UTC")) == {}
+def test_days_are_told_newest_first_with_their_turns() -> None:
+    times = [0.0, 86_400.0 * 40, 86_400.0 * 41, 86_400.0 * 41 + 1]
+    days = days_of(times, [], [], HiddenTurns(), ZoneInfo("UTC"))
+    assert [(one.month, one.date, one.turns) for one in days] == [
+        ("1970-02", "1970-02-11", 2), ("1970-02", "1970-02-10", 1), ("1970-01", "1970-01-01", 1)
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("answer", [
