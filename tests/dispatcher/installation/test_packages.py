@@ -8,20 +8,20 @@ import pytest
 
 from dispatcher.installation.init import host
 from dispatcher.installation.init.in_progress import InstallationInProgress
-from tests.support.processes.installing import ScriptedTerminal, installation_in, path_without, script
+from tests.support.processes.installing import ScriptedTerminal, installation_in, script
 
 
 @pytest.fixture
 def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InstallationInProgress:
     """On a host with systemd, apt and sudo, and without redis-server."""
-    path = path_without(tmp_path / "bin", "redis-server", "apt-get", "systemctl", "sudo")
-    calls, units = tmp_path / "calls", tmp_path / "units"
+    path, calls, units = tmp_path / "bin", tmp_path / "calls", tmp_path / "units"
     units.mkdir()
-    script(Path(path), "apt-get", [f'echo "apt-get $*" >>{calls}', f"touch {units}/redis-server.service"])
-    lines = [f'[ "$1" != list-unit-files ] || exec ls -1 {units}', f'echo "systemctl $*" >>{calls}']
-    script(Path(path), "systemctl", lines)
-    script(Path(path), "sudo", ['[ "$1" = --non-interactive ] && shift', 'exec "$@"'])
-    monkeypatch.setenv("PATH", path)
+    script(path, "apt-get", [f'echo "apt-get $*" >>{calls}', f": >{units}/redis-server.service"])
+    lines = [f'[ "$1" != list-unit-files ] || exec /bin/ls -1 {units}', f'echo "systemctl $*" >>{calls}']
+    script(path, "systemctl", lines)
+    script(path, "sudo", ['[ "$1" = --non-interactive ] && shift', 'exec "$@"'])
+    script(path, "rsync", [])
+    monkeypatch.setenv("PATH", str(path))
     monkeypatch.setattr(host, "systemd_runs", lambda: True)
     monkeypatch.setattr(host, "_lists_are_there", lambda: True)
     return installation_in(tmp_path / "host", ScriptedTerminal(unattended=True))

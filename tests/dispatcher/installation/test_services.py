@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.installation.layout import Layout, of_host, programs_of
+from dispatcher.installation.layout import of_host, programs_of
 from dispatcher.installation.services import systemd
 from dispatcher.installation.services.systemd import SystemdServices
 from shared.config.settings import Settings, settings_from
@@ -21,39 +21,26 @@ def settings_with(**values: str) -> Settings:
     return settings_from({"night_cron": "30 4 * * *", "chat_timezone": "Europe/Berlin", **values})
 
 
-def units_of(layout: Layout, settings: Settings | None = None) -> dict[str, str]:
-    return SystemdServices(layout, programs_of(layout, own_redis=True), settings or settings_with()).units()
+OWN = {"hmem-redis.service", "hmem-dispatcher.service", "hmem-telegram.service", "hmem-night.service"}
+TIMERS = {"hmem-night.timer", "hmem-capture.service", "hmem-capture.timer"}
 
 
-def verified(folder: Path, units: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+@pytest.mark.parametrize(("kind", "names"), [("--system", OWN | TIMERS), ("--user", OWN)])
+def test_systemd_takes_the_units_of_three_users_and_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, names: set[str]
+) -> None:
     """As systemd-analyze takes them; accounts need not exist for that."""
+    layout = layout_in(tmp_path) if kind == "--user" else of_host()
+    units = SystemdServices(layout, programs_of(layout, own_redis=True), settings_with()).units()
+    assert set(units) == names
+    (folder := tmp_path / "units").mkdir()
     for name, text in units.items():
         (folder / name).write_text(text)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     analyze = shutil.which("systemd-analyze")
     assert analyze, "systemd-analyze is not installed. Run scripts/setup --dev."
-    return subprocess.run(
-        [analyze, *words, *(str(folder / name) for name in units)], capture_output=True, text=True, check=False
-    )
-
-
-def test_systemd_takes_the_units_of_three_users(tmp_path: Path) -> None:
-    units = units_of(of_host())
-    assert set(units) == {
-        "hmem-redis.service", "hmem-dispatcher.service", "hmem-telegram.service", "hmem-night.service", "hmem-night.timer",
-        "hmem-capture.service", "hmem-capture.timer",
-    }  # fmt: skip
-    done = verified(tmp_path, units, "verify")
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_systemd_takes_the_units_of_a_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    layout = layout_in(tmp_path)
-    units = units_of(layout)
-    assert set(units) == {f"hmem-{name}.service" for name in ("redis", "dispatcher", "telegram", "night")}
-    folder = tmp_path / "units"
-    folder.mkdir()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    done = verified(folder, units, "verify", "--user")
+    command = [analyze, "verify", kind, *(str(folder / name) for name in units)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -55,14 +55,6 @@ def test_what_was_saved_meanwhile_stays_unless_this_run_sets_it(tmp_path: Path) 
         assert given_settings(layout)["CHAT_TIMEZONE"] == "Europe/Rome"
 
 
-def test_what_its_owner_wrote_stays(tmp_path: Path) -> None:
-    path = tmp_path / "hmem.toml"
-    path.write_text('# mine\nMEMORY_TOKENS = 900\nREDIS_URL = "redis://old/0" # the old one\n')
-    assert write_values(path, {"REDIS_URL": "redis://new\\1/0", "MEMORY_TOKENS": "900"}, 0o600)
-    assert path.read_text() == '# mine\nMEMORY_TOKENS = 900\nREDIS_URL = "redis://new\\\\1/0" # the old one\n'
-    assert not write_values(path, {"REDIS_URL": "redis://new\\1/0"}, 0o600)
-
-
 def test_a_value_over_several_lines_is_not_torn(tmp_path: Path) -> None:
     path = tmp_path / "hmem.toml"
     path.write_text("ALLOWED_CHATS = [\n 1,\n 2,\n]\n")

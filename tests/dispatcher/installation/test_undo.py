@@ -9,7 +9,7 @@ import pytest
 
 from dispatcher.installation.init import claude_cli
 from dispatcher.installation.init.undo import undo
-from tests.support.processes.installing import ScriptedTerminal, installation_in, path_without
+from tests.support.processes.installing import ScriptedTerminal, installation_in
 
 
 def test_the_key_goes_that_was_given_and_the_owners_variables_stay(
@@ -39,7 +39,7 @@ def test_a_directory_that_was_there_stays_as_it_is(tmp_path: Path) -> None:
 
 
 def test_the_mirror_is_named_as_a_place_of_conversations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", path_without(tmp_path / "bin", "crontab", "systemctl"))
+    monkeypatch.setenv("PATH", str(tmp_path))  # no systemctl there
     terminal = ScriptedTerminal("yes")
     installation = installation_in(tmp_path / "host", terminal)
     mirror, layout = tmp_path / "second" / "hmem-archive", installation.layout

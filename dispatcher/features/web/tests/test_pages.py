@@ -194,15 +194,17 @@ def test_forgetting_needs_the_word_and_leaves_a_receipt(site: Site, talked: Worl
     assert "Erase permanently" in waiting, "a message that is not answered yet is something"
     assert '<p class="problem">1 waiting message would get no answer. This' in waiting
     talked.redis.delete(keys.TASKS)
-    preview = visitor.post("/forget/preview", what="matching", text="4711", chat="anna")
-    assert "1 message</strong> of Anna would be erased" in preview
-    assert re.search(r">2026-05-08</a>: 1 message<", preview), "of which day"
-    assert "The boiler code is <mark>4711</mark>." in preview and "What this cannot reach" in preview
-    both = visitor.post("/forget/preview", what="matching", text="boiler", chat="")
-    assert "4 messages and 1 fact</strong> of Anna" in both and "The <mark>boiler</mark> is a Vaillant" in both
-    for page in (preview, both):
-        for technical in ("t1:", "history", "systemctl", "turn<", "layer"):
-            assert technical not in page[page.index("<main") : page.rindex("<form")], technical
+    preview = visitor.post("/forget/preview", what="matching", text="boiler", chat="anna")
+    assert "4 messages and 1 fact</strong> of Anna would be erased" in preview
+    assert re.search(r">2026-05-08</a>: 2 messages<", preview), "of which day"
+    for said in (
+        "The <mark>boiler</mark> code is 4711.",
+        "The <mark>boiler</mark> is a Vaillant",
+        "What this cannot reach",
+    ):
+        assert said in preview, said
+    for technical in ("t1:", "history", "systemctl", "turn<", "layer"):
+        assert technical not in preview[preview.index("<main") : preview.rindex("<form")], technical
     assert 'name="chat" value="9912"' in preview, (
         "what is confirmed is the chat that was shown, whoever has its name by then"
     )

@@ -19,8 +19,12 @@ from tests.support.world import World
 
 
 def test_a_claude_that_does_not_start(host: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = str(script(tmp_path / "broken", "#!/bin/sh\necho 'node: not found' >&2; exit 127\n"))
-    expect(host, "claude", 12, "does not print a version.*node: not found", "Install it again", CLAUDE_BIN=broken)
+    host.environment["CLAUDE_BIN"] = str(
+        script(tmp_path / "broken", "#!/bin/sh\necho 'node: not found' >&2; exit 127\n")
+    )
+    broken = looks(host, "claude")
+    assert (broken.code, "does not print a version (node: not found)" in broken.sentence) == (12, True)
+    assert broken.fix.startswith("Install it again")
     host.environment["CLAUDE_BIN"] = str(script(tmp_path / "slow", "#!/bin/sh\nsleep 60 & wait\n"))
     monkeypatch.setattr(claude, "ANSWER_SECONDS", 0.2)
     slow = looks(host, "claude")
