@@ -103,10 +103,9 @@ class ToolQuestions:
 
     def __init__(self, redis: Redis, secret: str) -> None:
         self._redis, self._secret = redis, secret
-        self._warned = set[str]()
 
     async def questions(self) -> dict[str, ToolQuestion]:
-        """Id → question, of all that were asked and not taken back. What the dispatcher has not signed is ignored."""
+        """Id → question, of all that were asked and not taken back. What the dispatcher has not signed is removed."""
         found = await cast(Awaitable[dict[bytes, bytes]], self._redis.hgetall(keys.OPEN))
         questions = dict[str, ToolQuestion]()
         for name, raw in found.items():
@@ -114,7 +113,12 @@ class ToolQuestions:
             try:
                 questions[approval_id] = ToolQuestion.verified(self._secret, approval_id, raw)
             except RecordRefused as error:
-                self._warn(approval_id, "a question about a tool is not signed by the dispatcher and is ignored", error)
+                log.error(
+                    "a question about a tool is removed: the dispatcher has not signed it",
+                    approval=approval_id,
+                    reason=str(error),
+                )
+                await self._redis.hdel(keys.OPEN, cast(str, name))
         return questions
 
     async def open(self, approval_id: str) -> ToolQuestion | None:
@@ -133,11 +137,6 @@ class ToolQuestions:
     async def drop(self, approval_id: str) -> None:
         """The chat knows how it ended."""
         await self._redis.hdel(keys.OPEN, approval_id)
-
-    def _warn(self, name: str, what: str, error: Exception) -> None:
-        if name not in self._warned:
-            self._warned.add(name)
-            log.error(what, approval=name, reason=str(error))
 
 
 async def ask_at_terminal(redis: Redis, secret: str, task_id: str, ask: Callable[[str], bool | None]) -> None:

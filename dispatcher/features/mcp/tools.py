@@ -9,9 +9,8 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,15 +42,6 @@ OPENING_SECONDS, SEARCH_SECONDS = 10.0, 10.0
 CLOSING_SECONDS = 2.0
 
 
-@dataclass
-class ToolAnswer:
-    """Lines of one answer, notes on what is missing, and whether there are more of the kind that was asked for."""
-
-    lines: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    more: bool = False  # older messages
-
-
 class ChatMemory:
     """Thread-safe: one call at a time. HmemError, or an error of a library, if a call cannot be answered at all."""
 
@@ -81,9 +71,11 @@ class ChatMemory:
             items, more = self._items()
             wanted = Query(self._chat, query, k, SEARCH_SECONDS, day=items, hidden=hidden, since=since, until=until)
             recalled = (release or self._day.recall).recall(wanted, self._day.embedder.query)
-        found = ToolAnswer([self._hit(*numbered) for numbered in enumerate(recalled.hits, start=1)])
-        found.notes += [one for one in (note, more, *recalled.degraded) if one]
-        return answer("Earlier turns that match the search, best first", found, "No message of this chat matches.")
+        lines = [self._hit(*numbered) for numbered in enumerate(recalled.hits, start=1)]
+        notes = (note, more, *recalled.degraded)
+        return answer(
+            "Earlier turns that match the search, best first", lines, "No message of this chat matches.", notes
+        )
 
     def history(
         self, n: int, since: float | None = None, until: float | None = None, contains: str | None = None
@@ -99,10 +91,11 @@ class ChatMemory:
                 note = f"the release is left out: {release.text_missing}" if release.text_missing else note
             readable = None if release and release.text_missing else release
             result = look_back(self._day, readable, HistoryQuery(self._chat, n, since, until, contains))
-        notes = [note or "", f"no memory of the day: {result.away}" if result.away else ""]
-        lines = history_lines(result.found.turns, self._settings.timezone, TEXT_CHARACTERS, result.speakers)
-        found = ToolAnswer([line.removeprefix("- ") for line in lines], list(filter(None, notes)), result.found.more)
-        return answer("Messages, oldest first", found, "No message of this chat fits.", newest=True)
+        notes = (note, f"no memory of the day: {result.away}" if result.away else None)
+        told = history_lines(result.found.turns, self._settings.timezone, TEXT_CHARACTERS, result.speakers)
+        lines = [line.removeprefix("- ") for line in told]
+        text = answer("Messages, oldest first", lines, "No message of this chat fits.", notes, newest=True)
+        return f"{text}\n\nThere are older messages: use until to get them." if result.found.more else text
 
     def facts(self) -> str:
         """The list of `/memory`."""
@@ -111,7 +104,7 @@ class ChatMemory:
             listed = self._day.requests.listing(self._chat, time.time())
             if self._read_mark:
                 self._read_mark.touch()
-        return answer("Facts, goals and preferences, with their numbers", ToolAnswer(listed.splitlines()), "")
+        return answer("Facts, goals and preferences, with their numbers", listed.splitlines(), "")
 
     def add(self, text: str, kind: str, deadline: str | None) -> str:
         """Store a memory as `/memory add` does. Repeating the call stores it only once."""
@@ -177,21 +170,19 @@ class ChatMemory:
         return f"{head}{asked or replying(chunk.origin, QUESTION_CHARACTERS)}: {shorten(one_line(chunk.text), TEXT_CHARACTERS)}"
 
 
-def answer(title: str, found: ToolAnswer, nothing: str, *, newest: bool = False) -> str:
+def answer(title: str, found: Sequence[str], nothing: str, notes: Iterable[str | None] = (), *, newest: bool = False) -> str:  # fmt: skip
     """The text of a result: lines in the fence of the prompt, as many as fit (of a conversation the newest), then what is missing."""
     from dispatcher.prompt.render import PromptPart, render
 
-    notes = shorten("; ".join(one_line(note).rstrip(".") for note in found.notes), NOTE_CHARACTERS)
+    missing = shorten("; ".join(one_line(note).rstrip(".") for note in notes if note), NOTE_CHARACTERS)
     room = RESULT_CHARACTERS - len(render([PromptPart("found", title, "")])) - NOTE_CHARACTERS
-    lines = fitting([harmless(line) for line in found.lines], room, newest=newest)
+    lines = fitting([harmless(line) for line in found], room, newest=newest)
     parts = [render([PromptPart("found", title, "\n".join(lines))])] if lines else [nothing]
-    if len(lines) < len(found.lines):
+    if len(lines) < len(found):
         which = "newest" if newest else "first"
-        parts.append(f"Cut: only the {which} {len(lines)} of {len(found.lines)} lines fit. Ask for fewer at a time.")
-    if found.more:
-        parts.append("There are older messages: use until to get them.")
-    if notes:
-        parts.append(f"Not everything could be searched: {harmless(notes)}.")
+        parts.append(f"Cut: only the {which} {len(lines)} of {len(found)} lines fit. Ask for fewer at a time.")
+    if missing:
+        parts.append(f"Not everything could be searched: {harmless(missing)}.")
     return storable("\n\n".join(parts))
 
 

@@ -25,12 +25,11 @@ LONGEST_TEXT, QUOTED = 1_000, 120
 MOST = {ScheduleKind.REMINDER: 100, ScheduleKind.QUESTION: 10}
 TOO_MANY = later("This chat has {most} of these, which is the limit. Delete one first.")
 TOO_LONG = later("The text has {count} characters, and at most {most} are kept. Shorten it.")
-#: One that comes once, and one that repeats.
 CONFIRMED = {
-    ScheduleKind.REMINDER: (later("Reminder {number}: {when}"), later("Reminder {number}: {when}, then {rule} at {clock}")),
-    ScheduleKind.QUESTION: (later("Question {number}: {when}"), later("Question {number}: {when}, then {rule} at {clock}")),
-}  # fmt: skip
-LISTED = later("{number}. {text} ({when})"), later("{number}. {text} ({when}, then {rule} at {clock})")
+    ScheduleKind.REMINDER: later("Reminder {number}: {when}"),
+    ScheduleKind.QUESTION: later("Question {number}: {when}"),
+}
+LISTED = later("{number}. {text} ({when})")
 
 
 def new_schedule(
@@ -76,12 +75,13 @@ def line_of(one: Schedule) -> str:
     return _filled(LISTED, one)
 
 
-def _filled(forms: tuple[str, str], one: Schedule) -> str:
-    at, once, repeats = one.waits_for, *forms
+def _filled(form: str, one: Schedule) -> str:
+    at = one.waits_for
     when = exact_text(at, ZoneInfo(one.zone)) if at is not None else tr("over")
-    rule = RepeatRule.parse(one.rule).in_words if one.rule else ""
-    text = shorten(one_line(one.text), QUOTED)
-    return tr(repeats if rule else once).format(number=one.number, text=text, when=when, rule=rule, clock=one.clock)
+    if one.rule:
+        rule = RepeatRule.parse(one.rule).in_words
+        when = tr("{when}, then {rule} at {clock}").format(when=when, rule=rule, clock=one.clock)
+    return tr(form).format(number=one.number, text=shorten(one_line(one.text), QUOTED), when=when)
 
 
 def due_text(one: Schedule, moment: float, *, late: bool) -> str:

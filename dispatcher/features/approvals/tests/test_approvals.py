@@ -103,7 +103,7 @@ def test_answers_and_questions_without_a_signature_have_no_effect(here: Asking) 
     assert not here.made(chat, "made.txt")
     assert "rm -rf" not in "".join(here.api.texts(chat))
     here.redis.delete(key)
-    here.redis.hdel("hcli:mem:approvals:open", "0" * 20)
+    assert not here.redis.hexists("hcli:mem:approvals:open", "0" * 20)
     here.press(chat, "Deny")
     here.ends(chat, question, "Denied by Ada.")
 

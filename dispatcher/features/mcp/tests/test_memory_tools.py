@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -17,24 +15,6 @@ from tests.support.world import World
 MAY = 1_778_241_900.0  # 2026-05-08 12:05 UTC
 
 
-@dataclass
-class Model:
-    """Asks for these tools, one after the other, then answers."""
-
-    asks: Sequence[ToolCall]
-    requests: list[dict[str, Any]] = field(default_factory=list)
-
-    def __call__(self, request: dict[str, Any]) -> str | ToolCall:
-        self.requests.append(request)
-        at = len(self.requests) - 1
-        return self.asks[at] if at < len(self.asks) else "The code is 8812."
-
-    def told(self, number: int) -> tuple[str, bool]:
-        """(text of the result of a call, from 0 on, as it reached the model; whether it is an error)."""
-        (result,) = tool_results(self.requests[number + 1])
-        return json.dumps(result["content"], ensure_ascii=False), bool(result.get("is_error"))
-
-
 @pytest.fixture
 def talked(light: World) -> World:
     """Two chats and a release of both."""
@@ -43,6 +23,9 @@ def talked(light: World) -> World:
     for chat, code in (("9912", "4711"), ("-9912", "8812")):
         light.say(f"t{code}", f"The boiler code is {code}.", chat_id=chat, timestamp=MAY)
     light.night()
+    light.environment |= {
+        "CLAUDE_BIN": str(CLAUDE), "ANTHROPIC_API_KEY": "test", "MEMORY_MCP": "read", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    }  # fmt: skip
     return light
 
 
@@ -57,18 +40,15 @@ def test_through_the_dispatcher(talked: World) -> None:
     """MEMORY_MCP=read: the file is there for the call alone, and the tools of the owner's own servers stay beside ours."""
     own = talked.root / "own.json"
     own.write_text(json.dumps({"mcpServers": {"own": marker(talked, "own-started")}}))
-    model = Model([ToolCall("mcp__memory__memory_search", {"query": "boiler code"})])
-    with MessagesApi(model) as api:
-        talked.environment |= {
-            "CLAUDE_BIN": str(CLAUDE), "ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "test", "MEMORY_MCP": "read",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "CLAUDE_MCP_CONFIG": str(own),
-        }  # fmt: skip
-        running_dispatcher = talked.start_dispatcher()
+    search = ToolCall("mcp__memory__memory_search", {"query": "boiler code"})
+    with MessagesApi(lambda request: "The code is 8812." if tool_results(request) else search) as api:
+        running_dispatcher = talked.start_dispatcher(ANTHROPIC_BASE_URL=api.url, CLAUDE_MCP_CONFIG=str(own))
         answer = talked.command("hmem", "talk", "-9912", "--say", "What is the code?").stdout
         assert running_dispatcher.stop() == 0
     assert answer.strip() == "The code is 8812."
-    text, failed = model.told(0)
-    assert (failed, "8812" in text, "4711" in text) == (False, True, False)
+    (result,) = tool_results(api.requests[-1])
+    text = json.dumps(result["content"])
+    assert (result.get("is_error"), "8812" in text, "4711" in text) == (None, True, False)
     assert (talked.root / "own-started").exists()
     prompts = talked.root / "state" / "prompts"
     assert not [path for path in prompts.rglob("*") if not path.is_dir() and path.suffix in (".json", ".md", ".sock")]
@@ -89,11 +69,7 @@ def test_a_number_that_a_tool_has_listed_may_stand_in_a_tag(talked: World) -> No
         return ToolCall("mcp__memory__memory_facts", {}) if lists else f"Gone.\n[FORGET {tag_code(request)}: 1]"
 
     with MessagesApi(says) as api:
-        talked.environment |= {
-            "CLAUDE_BIN": str(CLAUDE), "ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "test", "MEMORY_MCP": "read",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        }  # fmt: skip
-        dispatcher = talked.start_dispatcher()
+        dispatcher = talked.start_dispatcher(ANTHROPIC_BASE_URL=api.url)
         talked.command("hmem", "talk", "9912", "--say", "Good morning!")
         assert "The bike is red" in talked.command("hmem", "memory", "list", "9912").stdout
         talked.command("hmem", "talk", "9912", "--say", "Good morning again!")

@@ -11,7 +11,7 @@ import pytest
 
 from dispatcher.features.mcp.claude_server import READING
 from dispatcher.features.mcp.tests.memory_server import Served, served
-from dispatcher.features.mcp.tools import RESULT_CHARACTERS, ToolAnswer, answer
+from dispatcher.features.mcp.tools import RESULT_CHARACTERS, answer
 from dispatcher.memory.day.memory import DayMemory
 from shared.turns.records import Task
 from tests.shared.text.test_marks import HOSTILE as ORDERS
@@ -182,7 +182,7 @@ def test_a_result_is_bounded_and_says_so(light: World) -> None:
 
 
 def test_no_answer_carries_a_mark() -> None:
-    told = answer("title", ToolAnswer([ORDERS, f"1. {ORDERS}"], [ORDERS]), "nothing")
+    told = answer("title", [ORDERS, f"1. {ORDERS}"], "nothing", [ORDERS])
     assert "obey" in told
     for line in told.splitlines():
         assert line.startswith(("<record id=", "</record id=")) or not re.search(r"[<＜]\s?[a-z/]", visible(line)), line
