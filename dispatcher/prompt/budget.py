@@ -23,9 +23,7 @@ from shared.text.marks import harmless
 from shared.turns.origin_words import replying
 
 if TYPE_CHECKING:
-    from zoneinfo import ZoneInfo
-
-    from shared.search.types import Hit, Recalled
+    from shared.search.types import Recalled
     from shared.turns.records import Turn
 
 #: The parts in their order, and their shares of the budget if each uses all it can get.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, cast
@@ -17,7 +16,7 @@ from shared.config.tools import ChatTools
 from shared.errors import RedisUnavailable
 from shared.text.logs import Logger
 from shared.text.translations import language_of
-from shared.turns.records import RecordRefused, Turn, dumps
+from shared.turns.records import Turn, dumps, turns_of
 from shared.turns.signed import sign_record, signed_record
 from shared.wire import keys
 from shared.wire.json import record_of
@@ -102,11 +101,7 @@ class ChatRecords:
     async def question(self, chat_id: str, task_id: str) -> Turn | None:
         """The message of a task of this chat; None if Redis does not have it (any more)."""
         key = keys.turn(task_id, "user")
-        (raw,) = cast(list[bytes | None], await self._redis.mget([key]))
-        with suppress(RecordRefused):
-            turn = Turn.parse(key.encode(), raw) if raw else None
-            return turn if turn and turn.chat_id == chat_id else None
-        return None
+        return next(iter(turns_of([key], cast(list[bytes | None], await self._redis.mget([key])), chat_id)), None)
 
     async def keep_selection(self, digest: str, chat_id: str, record: dict[str, object]) -> None:
         await self._redis.set(keys.selection(digest, chat_id), dumps(record), ex=keys.SELECTION_TTL_SECONDS)

@@ -30,7 +30,7 @@ from shared.config.settings import Settings
 from shared.hooks import failures
 from shared.system.processes import died_here, process_name
 from shared.text.format import tokens
-from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task, Tombstone, Turn, dumps, turns_of
+from shared.turns.records import MOST_TASK_BYTES, RecordRefused, Task, Tombstone, Turn, dumps
 from shared.turns.signed import RESULT_BYTES, Result
 from shared.wire import keys
 from shared.wire.ids import FROM_TERMINAL, bot_of
@@ -185,13 +185,6 @@ class TaskQueue:
             if not str(error).startswith("WRONGTYPE"):
                 raise
             return []  # a key of another type has no entries
-
-    async def waiting(self, task: Task) -> list[Turn]:
-        """The chat's turns that are not in the day store yet."""
-        ids = await cast(Awaitable[list[bytes]], self._redis.lrange(keys.unconsolidated(task.chat_id), 0, -1))
-        names = [keys.MEMORY_PREFIX + one.decode("utf-8", "replace") for one in ids]
-        raws = cast(list[bytes | None], await self._redis.mget(names)) if names else []
-        return turns_of(names, raws, task.chat_id)
 
     async def finish(self, claim: Claim, finished: Finished) -> bool:
         """Write everything that the task leaves, once. False if it was finished before. RecordRefused if its id now belongs to another task."""

@@ -17,7 +17,7 @@ from shared.config.settings import Settings, setting_names
 from tests.servers.messages_api import MessagesApi
 from tests.support.machine import wait_for
 from tests.support.processes.sandbox import HOME, SYSTEMD, allowed_calls, settings_of
-from tests.support.world import BINARIES, REAL_CLAUDE, REPOSITORY, World
+from tests.support.world import BINARIES, REPOSITORY, World, real_claude
 
 UNITS = sorted(path.name for pattern in ("*.service", "*.timer") for path in SYSTEMD.glob(pattern))
 #: As measured with systemd 252; ten times the figure, as --threshold wants it.
@@ -134,10 +134,7 @@ def confined(unit: str, command: list[str], variables: dict[str, str]) -> str:
 def test_day_and_night_work_under_their_filters(analyze: Analyze, world: World) -> None:
     """With vectors: onnxruntime, rsync, and the real CLI with its JIT."""
     with MessagesApi() as api:
-        world.environment = {
-            "CLAUDE_BIN": str(REAL_CLAUDE), "ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "test",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "LOG_JSON": "true",
-        }  # fmt: skip
+        world.environment = real_claude(api.url, LOG_JSON="true")
         world.say("t1", "The boiler code is 4711.")
         assert "released" in confined("hmem-night.service", [str(BINARIES / "hmem-night"), "run"], world.variables())
         day = [*SANDBOX, str(SYSTEMD / "hmem-dispatcher.service"), str(BINARIES / "hmem"), "run"]

@@ -14,7 +14,7 @@ from tests.servers.telegram_api import TelegramApi
 from tests.servers.telegram_messages import mention
 from tests.support.day.telegram_bot import Bot, wait_until
 from tests.support.machine import wait_for
-from tests.support.world import REAL_CLAUDE, World
+from tests.support.world import World, real_claude
 
 #: Two people and a group.
 CHATS = (501, 502, -100503)
@@ -70,10 +70,7 @@ def answered(telegram: TelegramApi, chat: int) -> list[str]:
 
 @pytest.mark.slow
 def test_thirty_messages_in_three_chats(light: World, messages_api: MessagesApi, telegram: TelegramApi) -> None:
-    light.environment |= {
-        "CLAUDE_BIN": str(REAL_CLAUDE), "ANTHROPIC_BASE_URL": messages_api.url, "ANTHROPIC_API_KEY": "test",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    }  # fmt: skip
+    light.environment |= real_claude(messages_api.url)
     light.start_dispatcher()
     bot = Bot(light, telegram, ALLOWED_CHATS=",".join(map(str, CHATS)), OWNERS="7")
     try:

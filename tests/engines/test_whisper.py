@@ -14,7 +14,7 @@ from tests.engines.models.setup import apt_program, models_python, packaged
 from tests.support.day.telegram_bot import staged
 from tests.support.machine import wait_for
 from tests.support.processes.talk import CHAT, Talk
-from tests.support.world import REAL_CLAUDE, REPOSITORY, Dispatcher
+from tests.support.world import REPOSITORY, Dispatcher, real_claude
 
 pytestmark = pytest.mark.engines
 
@@ -55,11 +55,8 @@ def talk(redis_url: str, whisper: Path, tmp_path_factory: pytest.TempPathFactory
     with staged(redis_url, tmp_path_factory.mktemp("talk")) as stage:
         talk = Talk(stage)
         with talk.model, talk.speech:  # the second is not asked
-            stage.world.environment |= {
-                "CLAUDE_BIN": str(REAL_CLAUDE), "ANTHROPIC_BASE_URL": talk.model.url, "ANTHROPIC_API_KEY": "test",
-                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "MEMORY_MCP": "off", "CONSOLIDATION_INTERVAL": "0.3",
-                "TRANSCRIBE_MODEL": str(whisper), "TASK_TIMEOUT": "400",
-            }  # fmt: skip
+            own = {"MEMORY_MCP": "off", "CONSOLIDATION_INTERVAL": "0.3", "TRANSCRIBE_MODEL": str(whisper)}
+            stage.world.environment |= real_claude(talk.model.url, TASK_TIMEOUT="400", **own)
             stage.world.dispatchers.append(WithModels(stage.world, {}))
             stage.bot()
             yield talk

@@ -32,6 +32,14 @@ LOOKUP_MS = "20000"
 SECRET = "test-secret-of-this-test-run"
 
 
+def real_claude(api_url: str, **more: str) -> dict[str, str]:
+    """The variables of the real CLI, which has no account and asks this server alone."""
+    if not REAL_CLAUDE.exists():
+        pytest.fail("The Claude CLI is not installed. Run scripts/setup --dev --with-claude.")
+    own = {"CLAUDE_BIN": str(REAL_CLAUDE), "ANTHROPIC_BASE_URL": api_url, "ANTHROPIC_API_KEY": "test"}
+    return own | {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"} | more
+
+
 @dataclass
 class World:
     """Directories and settings of one installation, and its commands. `light` means: keywords only, no vectors."""

@@ -18,7 +18,7 @@ from datetime import time as clock
 from typing import TYPE_CHECKING
 
 from dispatcher.answering.commands.command import CommandReply
-from dispatcher.answering.conversation.tag_actions import store_waiting
+from dispatcher.answering.conversation.tag_actions import latest_turns, store_waiting
 from dispatcher.answering.hooks import Core
 from dispatcher.answering.retry import keep_trying
 from dispatcher.queue.chats import ChatRecords
@@ -124,7 +124,7 @@ class ForgetCommands:
             return CommandReply(tr(SHORT))
         today = datetime.combine(datetime.fromtimestamp(now, self._zone).date(), clock(), self._zone).timestamp()
         asked = ChatSelection(command.name, task.user_id or "", before=now if command.name == "all" else None)
-        waiting = await keep_trying(lambda: self._core.queue.waiting(task))
+        waiting = await latest_turns(self._core, task)
         found = await asyncio.to_thread(
             lambda: select(
                 self._core.settings, self._day, waiting, task.chat_id, asked, words=command.text, since=today

@@ -9,11 +9,12 @@ from dispatcher.answering.retry import keep_trying
 from dispatcher.answering.turn import TurnInProgress
 from dispatcher.memory.typed import tags
 from dispatcher.memory.typed.sentences import is_noted
+from dispatcher.queue.consolidation.chat_turns import waiting
 from dispatcher.queue.rights import FORGETTING_OTHERS
 from shared.system.faults import crash_point
 from shared.text.logs import Logger
 from shared.text.translations import later, tr
-from shared.turns.records import Task
+from shared.turns.records import Task, Turn
 
 log = Logger()
 
@@ -53,5 +54,10 @@ async def carry_out(core: Core, turn: TurnInProgress) -> None:
 
 async def store_waiting(core: Core, task: Task) -> None:
     """Store the latest turns now: forgetting searches the store, and one of these turns may repeat what is to be forgotten."""
-    waiting = await keep_trying(lambda: core.queue.waiting(task))
-    await asyncio.to_thread(core.day.upkeep.store_turns, waiting)
+    await asyncio.to_thread(core.day.upkeep.store_turns, await latest_turns(core, task))
+
+
+async def latest_turns(core: Core, task: Task) -> list[Turn]:
+    """The chat's turns that are not in the day store yet."""
+    _, turns = await keep_trying(lambda: asyncio.to_thread(waiting, core.background, task.chat_id))
+    return turns

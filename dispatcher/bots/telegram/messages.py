@@ -9,16 +9,15 @@ import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from aiogram.enums import MessageOriginType
 from aiogram.types import (
     CallbackQuery,
     Chat,
     InaccessibleMessage,
     Message,
     MessageEntity,
-    MessageOriginChannel,
-    MessageOriginChat,
     MessageOriginHiddenUser,
-    MessageOriginUser,
+    MessageOriginUnion,
     User,
 )
 
@@ -285,20 +284,15 @@ def _quote(message: Message, me: User) -> Quote | None:
     return None
 
 
-def _forward(
-    origin: MessageOriginUser | MessageOriginHiddenUser | MessageOriginChat | MessageOriginChannel | None, me: User
-) -> Forward | None:
+def _forward(origin: MessageOriginUnion | None, me: User) -> Forward | None:
     if origin is None:
         return None
-    date = origin.date.timestamp()
+    kind, date = MessageOriginType(origin.type).value, origin.date.timestamp()
     if isinstance(origin, MessageOriginHiddenUser):
-        return Forward(readable_name(origin.sender_user_name) or None, "hidden_user", date=date)
-    if isinstance(origin, MessageOriginUser):
-        sender = origin.sender_user
-        return Forward(shown_name(sender) or None, "user", str(sender.id), sender.id == me.id, date)
-    chat = origin.sender_chat if isinstance(origin, MessageOriginChat) else origin.chat
-    kind = "chat" if isinstance(origin, MessageOriginChat) else "channel"
-    return Forward(shown_name(chat) or None, kind, str(chat.id), date=date)
+        return Forward(readable_name(origin.sender_user_name) or None, kind, date=date)
+    fields = ("sender_user", "sender_chat", "chat")
+    author: User | Chat = next(getattr(origin, name) for name in fields if hasattr(origin, name))
+    return Forward(shown_name(author) or None, kind, str(author.id), author.id == me.id, date)
 
 
 def _attached(message: Message) -> str | None:

@@ -6,7 +6,6 @@ import json
 import signal
 from datetime import UTC, datetime
 from typing import cast
-from uuid import uuid4
 
 import pytest
 
@@ -56,20 +55,11 @@ def test_two_chats_resume_their_session_and_new_starts_afresh(light: World, disp
     assert sorted(sessions(light).values()) == [1, 3, 3]
 
 
-def test_an_unknown_session_falls_back_once_to_a_fresh_one(light: World, dispatcher: Dispatcher, bot: Bot) -> None:
-    lost = str(uuid4())
-    bot.redis.set("hcli:session:9912", lost, ex=100)
-    assert "stand-in" in bot.ask("hello", 9912)
-    session = cast(bytes, bot.redis.get("hcli:session:9912")).decode()
-    assert session != lost
-    assert sessions(light) == {session: 1}
-
-
 @pytest.mark.slow
 def test_new_during_an_answer_is_not_undone(light: World, bot: Bot) -> None:
     begun, go = light.root / "begun", light.root / "go"
     waits = f'case " $* " in *" --help "*) exit;; esac; touch {begun}; until [ -e {go} ]; do sleep 0.05; done'
-    running = light.start_dispatcher(CLAUDE_BIN=script(light, f"{waits}; {SAY} late"))
+    light.start_dispatcher(CLAUDE_BIN=script(light, f"{waits}; {SAY} late"))
     for chat in (9912, 77):  # the first message of a chat, and a later one
         if chat == 77:
             bot.ask("before", chat)  # `go` is there from the first chat
@@ -82,7 +72,6 @@ def test_new_during_an_answer_is_not_undone(light: World, bot: Bot) -> None:
         bot.receive(task_id)
         assert not bot.redis.exists(f"hcli:session:{chat}", f"hcli:session_history:{chat}")
         assert bot.turn(task_id, "asst")["content"] == "late"
-    running.stop()
 
 
 def test_forty_tasks_keep_their_order_within_each_chat(light: World, bot: Bot) -> None:
@@ -111,7 +100,7 @@ def test_forty_tasks_keep_their_order_within_each_chat(light: World, bot: Bot) -
 
 def test_cancel_removes_a_queued_task_and_its_own_result_stands(light: World, bot: Bot) -> None:
     gate = light.root / "gate"
-    running = light.start_dispatcher(CLAUDE_BIN=script(light, f"until [ -e {gate} ]; do sleep 0.05; done; {SAY} done"))
+    light.start_dispatcher(CLAUDE_BIN=script(light, f"until [ -e {gate} ]; do sleep 0.05; done; {SAY} done"))
     first = bot.send("long", 9912)
     wait_for(lambda: bot.redis.hlen("hcli:mem:busy"), "the claim")
     second = bot.send("never", 9912)
@@ -124,7 +113,6 @@ def test_cancel_removes_a_queued_task_and_its_own_result_stands(light: World, bo
     wait_for(lambda: bot.redis.exists(f"hcli:mem:done:{first}"), "the end of the running task")
     assert bot.receive(first)["output"] == "Stopped."
     assert not bot.redis.exists(f"hcli:memory:{second}:user")
-    running.stop()
 
 
 def test_new_of_our_bot_leaves_the_end_to_the_dispatcher(light: World, dispatcher: Dispatcher, bot: Bot) -> None:
@@ -154,22 +142,23 @@ def test_an_error_is_answered_and_not_stored_as_said(light: World, bot: Bot) -> 
     assert "the Claude CLI failed" in told
     assert "The Claude CLI said: “it is broken”. On my host, hmem doctor --try-claude shows what helps." in told
     at_the_terminal = light.command("hmem", "talk", "77", "--say", "hello", check=False)
-    assert (at_the_terminal.returncode, "it is broken" in at_the_terminal.stderr) == (69, True)
+    assert (at_the_terminal.returncode, at_the_terminal.stdout) == (69, "")
+    assert "it is broken" in at_the_terminal.stderr
+    scripts = light.command("hmem", "talk", "77", "--say", "hello", "--json", check=False)
+    assert (scripts.returncode, json.loads(scripts.stdout)["error"]) == (69, True)
     assert "it is broken" in running.log.read_text(), "its own words are for the owner"
     assert bot.turn(task_id, "user")["content"] == "hello"
     assert not bot.redis.exists(f"hcli:memory:{task_id}:asst", "hcli:session:9912")
-    assert bot.redis.hget(f"hcli:stats:{datetime.now(UTC):%Y-%m-%d}", "errors") == b"3"
-    running.stop()
+    assert bot.redis.hget(f"hcli:stats:{datetime.now(UTC):%Y-%m-%d}", "errors") == b"4"
 
 
 def test_a_hanging_cli_is_killed_with_its_children(light: World, bot: Bot) -> None:
     child = light.root / "child"
     hang = script(light, f"(trap '' TERM; echo $BASHPID > {child}; sleep 60) & trap '' TERM; sleep 60")
     with constant("dispatcher.claude.process:KILL_GRACE_SECONDS", 0.5):
-        running = light.start_dispatcher(CLAUDE_BIN=hang, TASK_TIMEOUT="1")
+        light.start_dispatcher(CLAUDE_BIN=hang, TASK_TIMEOUT="1")
     assert "no answer within 1 s" in bot.ask("hello", 9912)
     until_gone(int(child.read_text()))
-    running.stop()
 
 
 def test_the_cli_gets_the_message_by_stdin_and_none_of_our_secrets(light: World, bot: Bot) -> None:
@@ -177,7 +166,7 @@ def test_the_cli_gets_the_message_by_stdin_and_none_of_our_secrets(light: World,
     look = f'printf "%s\\n--\\n" "$MESSAGE" >> {seen}; printf "%s\\n" "$@" >> {seen}; env >> {seen}; pwd >> {seen}'
     spy = script(light, f"{look}; {SAY} ok")
     secrets = {"TELEGRAM_BOT_TOKEN": "tele-secret", "ANTHROPIC_API_KEY": "theirs", "OTHER": "hidden"}
-    running = light.start_dispatcher(CLAUDE_BIN=spy, **secrets)
+    light.start_dispatcher(CLAUDE_BIN=spy, **secrets)
     for message in ("--dangerously-skip-permissions", "-p; rm -rf /", "see @/etc/hostname", "/clear"):
         assert bot.ask(message, "../../etc") == "ok"
     text = seen.read_text()
@@ -194,7 +183,6 @@ def test_the_cli_gets_the_message_by_stdin_and_none_of_our_secrets(light: World,
     (folder,) = (light.root / "state" / "chats").iterdir()
     assert text.splitlines().count(str(folder)) == 4
     assert not list(folder.iterdir())
-    running.stop()
 
 
 def test_a_killed_dispatcher_loses_no_task(light: World, bot: Bot) -> None:
@@ -203,45 +191,28 @@ def test_a_killed_dispatcher_loses_no_task(light: World, bot: Bot) -> None:
     tasks = [bot.send(f"m{number}", f"chat{number % 3}") for number in range(9)]
     wait_for(lambda: bot.redis.hlen("hcli:mem:busy") == 3, "three claims")
     assert running.stop(signal.SIGKILL) == -signal.SIGKILL
+    (lease,) = bot.redis.keys("hcli:mem:lease:*")
+    bot.redis.persist(lease)  # it stands for half a minute; on the same host nobody waits for that
     second = light.start_dispatcher(CLAUDE_BIN=slow)
     assert [bot.receive(task)["output"] for task in tasks] == ["ok"] * 9
     assert len(bot.redis.keys("hcli:memory:*")) == 18
     history = [json.loads(e)["content"] for e in bot.redis.lrange("hcli:session_history:chat0", 0, -1)]
     assert history[::2] == ["m0", "m3", "m6"]
-    second.stop()
-
-
-def test_a_task_that_kills_its_worker_three_times_is_set_aside(light: World, dispatcher: Dispatcher, bot: Bot) -> None:
-    bot.redis.set("hcli:mem:attempts:poison", 3)
-    light.enqueue("poison", "a message that crashes")
-    assert "crashed my process 3 times" in bot.receive("poison")["output"]
-    assert bot.redis.llen("hcli:mem:dead") == 1
-    assert bot.turn("poison", "user")["content"] == "a message that crashes"
-    assert bot.ask("next", 9912)
-
-
-def test_a_second_signal_puts_the_running_task_back(light: World, bot: Bot) -> None:
-    running = light.start_dispatcher(CLAUDE_BIN=script(light, "sleep 60"))
-    bot.send("one", 9912)
-    wait_for(lambda: bot.redis.hlen("hcli:mem:busy"), "the claim")
-    running.process.send_signal(signal.SIGTERM)
-    wait_for(lambda: "finishing running tasks" in running.log.read_text(), "the signal to be heeded")
-    assert running.stop() == 0
-    assert bot.redis.llen("hcli:tasks") == 1
-    assert not bot.redis.exists("hcli:mem:busy")
-    assert not bot.redis.keys("hcli:mem:inflight:*")
+    assert not bot.redis.exists(lease)
+    assert not bot.redis.keys("hcli:mem:attempts:*")
+    assert bot.redis.hlen(keys.RELEASE) == 1, "the dead one is struck off"
+    assert second.stop() == 0
 
 
 def test_a_broken_release_does_not_stop_the_answers(light: World, bot: Bot) -> None:
     light.say("t1", "something")
     light.night()
     (light.memory_dir / "current" / "lexical" / "1.sqlite").write_bytes(b"no database")
-    running = light.start_dispatcher()
+    light.start_dispatcher()
     assert bot.ask("something?", 9912)
     (light.memory_dir / "current").unlink()
     (light.memory_dir / "current").symlink_to("releases/99")
     assert bot.ask("something?", 9912)
-    running.stop()
 
 
 @pytest.mark.slow

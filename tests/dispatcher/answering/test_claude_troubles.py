@@ -87,44 +87,29 @@ def answer(world: World, task: str, message: str, *troubles: dict[str, Any]) -> 
 def test_a_busy_session_is_waited_for_and_a_memory_that_the_provider_refuses_is_left_out(troubled: World) -> None:
     troubled.say("old", "the parrot is called Alba")
     troubled.night()
-    dispatcher = troubled.start_dispatcher()
-    try:
-        assert "Alba" in answer(troubled, "t1", "How is the parrot called?")
-        session = troubled.redis.get("hcli:session:9912")
-        assert "stand-in" in answer(troubled, "t2", "And the dog?", BUSY)
-        assert troubled.redis.get("hcli:session:9912") == session
-        said = answer(troubled, "t3", "How is the parrot called?", NOT_PAID)
-        assert "stand-in" in said
-        assert "Alba" not in said
-        said = answer(troubled, "t4", "How is the parrot called?", NOT_PAID, NOT_PAID)
-        assert "my owner has to look at it" in said
-        assert "phrase" not in said
-        assert troubled.redis.get("hcli:session:9912") == session, "it is kept"
-        troubled.redis.delete("hcli:session:9912")  # /new
-        anew = answer(troubled, "t5", "How is the parrot called?", NOT_PAID)
-        assert "stand-in" in anew, "the refused question has begun its session, so this one has another"
-        assert "Alba" not in anew
-        assert "stand-in" in answer(troubled, "t6", "And the dog?")
-    finally:
-        dispatcher.stop()
+    troubled.start_dispatcher()
+    assert "Alba" in answer(troubled, "t1", "How is the parrot called?")
+    session = troubled.redis.get("hcli:session:9912")
+    assert "stand-in" in answer(troubled, "t2", "And the dog?", BUSY)
+    assert troubled.redis.get("hcli:session:9912") == session
+    said = answer(troubled, "t3", "How is the parrot called?", NOT_PAID)
+    assert "stand-in" in said
+    assert "Alba" not in said
+    said = answer(troubled, "t4", "How is the parrot called?", NOT_PAID, NOT_PAID)
+    assert "my owner has to look at it" in said
+    assert "phrase" not in said
+    assert troubled.redis.get("hcli:session:9912") == session, "it is kept"
+    troubled.redis.delete("hcli:session:9912")  # /new
+    anew = answer(troubled, "t5", "How is the parrot called?", NOT_PAID)
+    assert "stand-in" in anew, "the refused question has begun its session, so this one has another"
+    assert "Alba" not in anew
+    assert "stand-in" in answer(troubled, "t6", "And the dog?")
 
 
 POISONED = refused(
     400,
     'API Error: 400 {"message":"The request body is not valid JSON: no low surrogate in string: line 1 column 2906"}',
 )
-
-
-def test_a_poisoned_conversation_goes_on_in_a_new_session_that_knows_it(troubled: World) -> None:
-    dispatcher = troubled.start_dispatcher()
-    try:
-        answer(troubled, "t1", "My boat is called Pelican.")
-        session = troubled.redis.get("hcli:session:9912")
-        said = answer(troubled, "t2", "And my plane?", POISONED)
-        assert "My boat is called Pelican." in said, "the stand-in says what it was given"
-        assert troubled.redis.get("hcli:session:9912") not in (session, None)
-    finally:
-        dispatcher.stop()
 
 
 def knowing_nothing(session: str) -> dict[str, Any]:
@@ -140,22 +125,23 @@ def knowing_nothing(session: str) -> dict[str, Any]:
     return {"output": json.dumps(record), "errors": lost, "code": 0}
 
 
-@pytest.mark.parametrize("session", ["SESSION", "00000000-0000-4000-8000-000000000000"], ids=["same", "another"])
-def test_an_answer_without_the_conversation_is_given_once_more_with_it(troubled: World, session: str) -> None:
-    dispatcher = troubled.start_dispatcher()
-    try:
-        answer(troubled, "t1", "My boat is called Pelican.")
-        before = troubled.redis.get("hcli:session:9912")
-        said = answer(troubled, "t2", "How is my boat called?", knowing_nothing(session))
-        assert "My boat is called Pelican." in said, "the stand-in says what it was given"
-        assert "Which boat?" not in said
-        after = troubled.redis.get("hcli:session:9912")
-        assert after not in (before, None)
-        assert "My boat" not in answer(troubled, "t3", "And how long is it?"), "the new session knows it"
-        assert troubled.redis.get("hcli:session:9912") == after
-        assert [asked_in(troubled, "9912").count(one) for one in ("How is my boat", "And how long")] == [1, 1]
-    finally:
-        dispatcher.stop()
+@pytest.mark.parametrize("lost", [
+    knowing_nothing("SESSION"), knowing_nothing("00000000-0000-4000-8000-000000000000"), POISONED,
+], ids=["same", "another", "poisoned"])  # fmt: skip
+def test_a_conversation_that_is_lost_goes_on_in_a_new_session_that_knows_it(
+    troubled: World, lost: dict[str, Any]
+) -> None:
+    troubled.start_dispatcher()
+    answer(troubled, "t1", "My boat is called Pelican.")
+    before = troubled.redis.get("hcli:session:9912")
+    said = answer(troubled, "t2", "How is my boat called?", lost)
+    assert "My boat is called Pelican." in said, "the stand-in says what it was given"
+    assert "Which boat?" not in said
+    after = troubled.redis.get("hcli:session:9912")
+    assert after not in (before, None)
+    assert "My boat" not in answer(troubled, "t3", "And how long is it?"), "the new session knows it"
+    assert troubled.redis.get("hcli:session:9912") == after
+    assert [asked_in(troubled, "9912").count(one) for one in ("How is my boat", "And how long")] == [1, 1]
 
 
 # Questions that wait.
@@ -302,79 +288,67 @@ def answer_of(world: World, task: str, **more: Any) -> str:
 
 
 def test_a_service_that_is_overloaded_holds_one_chat_only(troubled: World) -> None:
-    dispatcher = troubled.start_dispatcher()
-    try:
-        assert "stand-in" in answer(troubled, "t0", "My boat is called Pelican.")
-        session = troubled.redis.get("hcli:session:9912")
-        trouble(troubled, OVERLOADED)
-        awaited(troubled, "t1")
-        troubled.enqueue("t1", "question 1")
-        wait_for(lambda: hold_of_chat(troubled), "it to wait")
-        assert "stand-in" in answer_of(troubled, "t2", chat_id=77)
-        assert troubled.redis.hkeys("hcli:mem:holds") == [b"9912"]
-        trouble(troubled, OVERLOADED)
-        try_now(troubled)
-        wait_for(lambda: hold_of_chat(troubled).get("next", 0) > time.time(), "a try in vain")
-        try_now(troubled)
-        wait_for(lambda: troubled.redis.exists("hcli:results:t1"), "the answer")
-        assert not troubled.redis.exists("hcli:mem:holds")
-        assert b"My boat is called Pelican." in (troubled.redis.get("hcli:results:t1") or b"")
-        assert troubled.redis.get("hcli:session:9912") != session
-        assert asked_in(troubled, "9912").count("question 1") == 1, "what failed is in other sessions"
-    finally:
-        dispatcher.stop(signal.SIGTERM)
+    troubled.start_dispatcher()
+    assert "stand-in" in answer(troubled, "t0", "My boat is called Pelican.")
+    session = troubled.redis.get("hcli:session:9912")
+    trouble(troubled, OVERLOADED)
+    awaited(troubled, "t1")
+    troubled.enqueue("t1", "question 1")
+    wait_for(lambda: hold_of_chat(troubled), "it to wait")
+    assert "stand-in" in answer_of(troubled, "t2", chat_id=77)
+    assert troubled.redis.hkeys("hcli:mem:holds") == [b"9912"]
+    trouble(troubled, OVERLOADED)
+    try_now(troubled)
+    wait_for(lambda: hold_of_chat(troubled).get("next", 0) > time.time(), "a try in vain")
+    try_now(troubled)
+    wait_for(lambda: troubled.redis.exists("hcli:results:t1"), "the answer")
+    assert not troubled.redis.exists("hcli:mem:holds")
+    assert b"My boat is called Pelican." in (troubled.redis.get("hcli:results:t1") or b"")
+    assert troubled.redis.get("hcli:session:9912") != session
+    assert asked_in(troubled, "9912").count("question 1") == 1, "what failed is in other sessions"
 
 
 def test_what_a_message_itself_may_cause_holds_its_chat_for_an_hour_and_no_other_after_it(troubled: World) -> None:
     trouble(troubled, OVERLOADED | {"lasts": True})
-    dispatcher = troubled.start_dispatcher()
-    try:
-        for task in ("t1", "t2"):
-            awaited(troubled, task)
-            troubled.enqueue(task, f"question {task}")
-        wait_for(lambda: hold_of_chat(troubled).get("task") == "t1", "it to wait")
-        troubled.redis.lpop("hcli:tasks")  # /cancel
-        troubled.redis.hdel("hcli:mem:bot:waiting:main", "t1")
-        wait_for(lambda: hold_of_chat(troubled).get("task") == "t2", "the other to be tried at once")
-        assert hold_of_chat(troubled)["next"] == pytest.approx(time.time() + 60, abs=30)
-        try_now(troubled, since=time.time() - 3600)
-        wait_for(lambda: troubled.redis.exists("hcli:results:t2"), "the error")
-        assert b"overloaded" in (troubled.redis.get("hcli:results:t2") or b"")
-        trouble(troubled)
-        far = {"since": time.time(), "next": time.time() + 20 * 3600, "why": "of a wrong clock"}
-        troubled.redis.hset("hcli:mem:holds", "", json.dumps(far))
-        assert "stand-in" in answer_of(troubled, "t3")
-    finally:
-        dispatcher.stop(signal.SIGTERM)
+    troubled.start_dispatcher()
+    for task in ("t1", "t2"):
+        awaited(troubled, task)
+        troubled.enqueue(task, f"question {task}")
+    wait_for(lambda: hold_of_chat(troubled).get("task") == "t1", "it to wait")
+    troubled.redis.lpop("hcli:tasks")  # /cancel
+    troubled.redis.hdel("hcli:mem:bot:waiting:main", "t1")
+    wait_for(lambda: hold_of_chat(troubled).get("task") == "t2", "the other to be tried at once")
+    assert hold_of_chat(troubled)["next"] == pytest.approx(time.time() + 60, abs=30)
+    try_now(troubled, since=time.time() - 3600)
+    wait_for(lambda: troubled.redis.exists("hcli:results:t2"), "the error")
+    assert b"overloaded" in (troubled.redis.get("hcli:results:t2") or b"")
+    trouble(troubled)
+    far = {"since": time.time(), "next": time.time() + 20 * 3600, "why": "of a wrong clock"}
+    troubled.redis.hset("hcli:mem:holds", "", json.dumps(far))
+    assert "stand-in" in answer_of(troubled, "t3")
 
 
 def test_what_only_looks_like_a_command_waits_like_any_question(troubled: World) -> None:
     """It is not answered without Claude: taken at once, it would be asked in vain without a pause."""
     trouble(troubled, ENDED)
-    dispatcher = troubled.start_dispatcher()
-    try:
-        tasks: list[tuple[str, dict[str, Any]]] = [
-            ("/why-not", {}), ("/why@home's", {}), ("/why", {"forward": {}}), ("/why", {"scheduled": True}),
-        ]  # fmt: skip
-        for number, (message, more) in enumerate(tasks):
-            awaited(troubled, f"t{number}")
-            troubled.enqueue(f"t{number}", message, chat_id=number + 1, **more)
-        wait_for(lambda: all_wait(troubled, len(tasks)) and held(troubled), "all to wait")
-        before = held(troubled)
-        time.sleep(1)
-        assert (all_wait(troubled, len(tasks)), held(troubled)) == (True, before)
-        awaited(troubled, "command")
-        troubled.enqueue("command", "/why@memory_bot", chat_id=1, forward=None, media=[], scheduled=False)
-        wait_for(lambda: troubled.redis.exists("hcli:results:command"), "what is answered at once")
-    finally:
-        dispatcher.stop(signal.SIGTERM)
+    troubled.start_dispatcher()
+    tasks: list[tuple[str, dict[str, Any]]] = [
+        ("/why-not", {}), ("/why@home's", {}), ("/why", {"forward": {}}), ("/why", {"scheduled": True}),
+    ]  # fmt: skip
+    for number, (message, more) in enumerate(tasks):
+        awaited(troubled, f"t{number}")
+        troubled.enqueue(f"t{number}", message, chat_id=number + 1, **more)
+    wait_for(lambda: all_wait(troubled, len(tasks)) and held(troubled), "all to wait")
+    before = held(troubled)
+    time.sleep(1)
+    assert (all_wait(troubled, len(tasks)), held(troubled)) == (True, before)
+    awaited(troubled, "command")
+    troubled.enqueue("command", "/why@memory_bot", chat_id=1, forward=None, media=[], scheduled=False)
+    wait_for(lambda: troubled.redis.exists("hcli:results:command"), "what is answered at once")
 
 
 def test_a_bot_that_gives_up_by_itself_gets_the_error_at_once(troubled: World) -> None:
     trouble(troubled, ENDED)
-    dispatcher = troubled.start_dispatcher()
-    try:
-        assert "not logged in any more" in Bot(troubled.redis).ask("question", 9912)
-        assert not troubled.redis.exists("hcli:mem:holds")
-    finally:
-        dispatcher.stop(signal.SIGTERM)
+    troubled.start_dispatcher()
+    assert "not logged in any more" in Bot(troubled.redis).ask("question", 9912)
+    assert not troubled.redis.exists("hcli:mem:holds")

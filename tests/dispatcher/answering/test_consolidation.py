@@ -90,30 +90,6 @@ def test_a_death_at_any_point_loses_and_doubles_nothing(talk: Talk, point: str) 
 
 
 @pytest.mark.slow
-def test_killed_again_and_again_while_people_talk(talk: Talk) -> None:
-    world, tasks = talk.world, []
-    for number in range(5):
-        message = f"Number {number}: keep this, please."
-        talk.will_answer(message, f"Kept.\n[REMEMBER CODE: the locker of week {number} is {number}{number}7]")
-        dispatcher = world.start_dispatcher(SESSION_TOKENS="20")
-        tasks += [talk.send(message), talk.send(f"Number {number} was the locker.")]
-        time.sleep(0.15 + 0.17 * number)
-        dispatcher.stop(signal.SIGKILL)
-        leases_run_out(world)
-        for key in world.redis.keys("hcli:mem:attempts:*"):
-            world.redis.delete(key)  # three such deaths set a task aside, and these are not its fault
-    dispatcher = world.start_dispatcher()
-    replies = [talk.reply(task) for task in tasks]
-    assert replies == ["Kept.", "All right."] * 5
-    talk.consolidated()
-    sound(dispatcher)
-    ids = [f"{task}:{role}" for task in tasks for role in ("user", "asst")]
-    assert Counter(name for name, _ in stored(world)) == Counter(ids)
-    assert in_redis(world) == sorted(ids)
-    assert sorted(text for _, text in kept(world)) == [f"the locker of week {n} is {n}{n}7" for n in range(5)]
-
-
-@pytest.mark.slow
 def test_a_store_that_goes_and_comes_back(talk: Talk, server: PostgreSQL) -> None:
     world = talk.world
     world.environment["DAY_STORE_URL"] = server.database().replace("postgresql://", "postgresql+psycopg://")

@@ -37,6 +37,8 @@ def poison(world: World, task_id: str = "t1", message: str = "Where is the key?"
     running = world.start_dispatcher()
     wait_for(lambda: world.redis.llen(keys.DEAD), "the dead letter")
     running.stop()
+    assert "crashed my process 3 times" in json.loads(world.redis.get(keys.result(task_id)) or b"")["output"]
+    assert json.loads(world.redis.get(keys.turn(task_id, "user")) or b"")["content"] == message
 
 
 def listed(world: World) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 
-import pytest
 from redis import Redis
 
 from shared.wire import keys
@@ -18,8 +17,7 @@ def queued(redis: Redis) -> list[str]:
     return [json.loads(raw)["message"] for raw in redis.lrange(keys.TASKS, 0, -1)]
 
 
-@pytest.mark.slow
-def test_what_does_not_end_in_time_goes_back_in_order(light: World, bot: Bot) -> None:
+def test_a_second_signal_puts_the_running_tasks_back_in_order(light: World, bot: Bot) -> None:
     """Three run, one of them ends in time; two more wait."""
     gate, begun = light.root / "gate", light.root / "begun"
     hangs = f'echo >> {begun}; case "$MESSAGE" in *quick*) while [ ! -e {gate} ]; do sleep 0.05; done; {SAY} ok;; *) sleep 600;; esac'

@@ -17,7 +17,7 @@ from tests.servers.messages_api import MessagesApi
 from tests.support.day.hcli_bot import Bot
 from tests.support.machine import script, wait_for
 from tests.support.world import REAL_CLAUDE as CLAUDE
-from tests.support.world import Dispatcher, World
+from tests.support.world import Dispatcher, World, real_claude
 
 
 @pytest.fixture
@@ -28,13 +28,8 @@ def api() -> Iterator[MessagesApi]:
 
 @pytest.fixture
 def cli(light: World, api: MessagesApi) -> World:
-    """An installation with the real CLI, which has no account and talks to the loopback server alone."""
-    if not CLAUDE.exists():
-        pytest.fail("The Claude CLI is not installed. Run scripts/setup --dev --with-claude.")
-    light.environment |= {
-        "CLAUDE_BIN": str(CLAUDE), "ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "test", "TASK_TIMEOUT": "60",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    }  # fmt: skip
+    """An installation with the real CLI."""
+    light.environment |= real_claude(api.url)
     return light
 
 

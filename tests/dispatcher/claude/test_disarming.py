@@ -23,7 +23,7 @@ from shared.config.tools import ChatTools
 from tests.servers.faulty_api import Fault, FaultyApi
 from tests.servers.messages_api import MessagesApi
 from tests.support.world import REAL_CLAUDE as CLAUDE
-from tests.support.world import REPOSITORY, World
+from tests.support.world import REPOSITORY, World, real_claude
 
 #: Calls at once: more would not be quicker on two cores.
 AT_ONCE = 3
@@ -32,14 +32,13 @@ AT_ONCE = 3
 class Host:
     """The CLI of a user whose HOME is `home`, called in `chat`, with an API server that records what it is asked."""
 
+    flags: tuple[str, ...] | None = None  # of the CLI, which is asked for them once for all tests here
+
     def __init__(self, world: World, api: MessagesApi, monkeypatch: pytest.MonkeyPatch) -> None:
-        if not CLAUDE.exists():
-            pytest.fail("The Claude CLI is not installed. Run scripts/setup --dev --with-claude.")
         self.home, self.api, self._world, self._patch = world.root, api, world, monkeypatch
         self.chat = world.root / "state" / "chat"
         self.chat.mkdir(parents=True)
-        self.environment(ANTHROPIC_API_KEY="test", ANTHROPIC_BASE_URL=api.url)
-        self.environment(HOME=str(world.root), CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1")
+        self.environment(HOME=str(world.root), **real_claude(api.url))
 
     def environment(self, **variables: str) -> None:
         for name, value in variables.items():
@@ -58,6 +57,9 @@ class Host:
 
         async def ask_all() -> list[Answer]:
             cli = ClaudeCli(self._world.settings(claude_bin=str(CLAUDE), task_timeout=60, **settings))
+            if self.flags is None:
+                Host.flags = await cli.flags()
+            cli._flags, cli._flags_of = self.flags or (), CLAUDE.stat().st_mtime_ns
             free = asyncio.Semaphore(AT_ONCE)
 
             async def ask(question: ClaudeRequest) -> Answer:

@@ -134,3 +134,14 @@ def test_a_namesake_has_the_same_mark_ahead_of_a_message_as_in_memory(light: Wor
     asked = talk.requests()[-1]
     (mark,) = re.findall(r"The words of Alex (#[0-9a-f]{4}) \(user id 1\), to the end", asked.message)
     assert f"- Alex {mark}: I park my bicycle behind house 1" in asked.system
+
+
+def test_the_base_prompt_may_be_replaced_or_left_out(light: World) -> None:
+    talk, rules = quick_talk(light), light.root / "rules.md"
+    for text in ("Speak like a pirate.", ""):
+        rules.write_text(text)
+        running = light.start_dispatcher(CLAUDE_BASE_PROMPT_FILE=str(rules))
+        told = talk.asked("hello").system
+        running.stop()
+        assert "You take part in a Telegram chat" not in told
+        assert ("pirate" in told, "# What to keep" in told) == (bool(text), True)

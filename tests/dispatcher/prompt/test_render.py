@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -96,10 +97,17 @@ def test_the_newest_of_the_conversation_fits_in_order_and_one_line_each() -> Non
     assert context.tokens <= 300
 
 
-def test_each_line_of_the_conversation_names_its_topic_as_redis_keeps_it() -> None:
-    turns = [Turn(f"t{number}", "user", "-5", "hello", 1.0, extra={"topic": one}) for number, one in enumerate("57")]
+def test_each_line_of_the_conversation_says_who_said_what_and_where_as_redis_keeps_it() -> None:
+    origins: list[dict[str, Any]] = [
+        {}, {"topic": "5"}, {"quote": {"text": "The train leaves at 7:40", "from": "Cem"}}, {"forward": {"from": "Dora"}},
+    ]  # fmt: skip
+    turns = [Turn(f"t{number}", "user", "-5", "hello", 1.0, "Ann", extra=one) for number, one in enumerate(origins)]
+    turns.append(Turn("t9", "asst", "-5", "All right.", 2.0))
     kept, _ = conversation_of([history_entry(turn).encode() for turn in turns], [])
-    assert [line.split("(")[1] for line in history_lines(kept, UTC)] == ["in topic 5): hello", "in topic 7): hello"]
+    assert [line.partition("00:00 ")[2] for line in history_lines(kept, UTC)] == [
+        "Ann: hello", "Ann (in topic 5): hello", 'Ann (replying to Cem: "The train leaves at 7:40"): hello',
+        "Ann (forwarded from Dora): hello", "assistant: All right.",
+    ]  # fmt: skip
 
 
 def test_recalled_lines_move_ahead_of_the_message_and_the_rest_stays() -> None:

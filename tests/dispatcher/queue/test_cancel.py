@@ -14,8 +14,7 @@ from shared.wire import keys
 from tests.servers.messages_api import MessagesApi
 from tests.support.day.hcli_bot import SAY, Bot, script, slow
 from tests.support.machine import until_gone, wait_for
-from tests.support.world import REAL_CLAUDE as CLAUDE
-from tests.support.world import SECRET, World
+from tests.support.world import SECRET, World, real_claude
 
 
 @pytest.fixture
@@ -130,8 +129,6 @@ def test_a_cancel_before_the_claim_is_obeyed_at_the_claim(light: World, bot: Bot
 @pytest.mark.parametrize("begun", [False, True], ids=["a-new-session", "a-resumed-session"])
 def test_the_real_cli_goes_on_after_a_cancel(light: World, bot: Bot, begun: bool) -> None:
     """Killed while the model answers, its transcript holds the message without an answer. The next message is answered in any case."""
-    if not CLAUDE.exists():
-        pytest.fail("The Claude CLI is not installed. Run scripts/setup --dev --with-claude.")
     hold, asked = threading.Event(), threading.Event()
 
     def reply(request: dict[str, Any]) -> str:
@@ -142,10 +139,7 @@ def test_the_real_cli_goes_on_after_a_cancel(light: World, bot: Bot, begun: bool
         return "All right."
 
     with MessagesApi(reply) as api:
-        running = light.start_dispatcher(
-            CLAUDE_BIN=str(CLAUDE), ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test",
-            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
-        )  # fmt: skip
+        running = light.start_dispatcher(**real_claude(api.url))
         if begun:
             assert bot.ask("my name is Dana", 9912) == "All right."
         session = bot.redis.get("hcli:session:9912")

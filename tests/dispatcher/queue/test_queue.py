@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -14,7 +13,7 @@ from shared.turns.records import RecordRefused, Task, Turn
 from shared.turns.signed import Result
 from shared.wire import keys
 from shared.wire.client import open_async_redis
-from tests.support.day.hcli_bot import SAY, Bot, script
+from tests.support.day.hcli_bot import Bot
 from tests.support.day.queues import claimed, finished, play
 from tests.support.machine import wait_for
 from tests.support.world import World
@@ -64,31 +63,6 @@ def test_a_dead_workers_tasks_go_back_in_order_and_are_counted(light: World) -> 
         assert not light.redis.exists("hcli:mem:attempts:t2")
 
     play(light, scenario)
-
-
-def test_tasks_of_a_killed_dispatcher_are_taken_over_at_once(light: World, redis: Redis) -> None:
-    """Its lease stands for half a minute; on the same host nobody waits for that."""
-    asked = light.root / "asked"
-    claude = script(light, f"echo >> {asked}; while [ ! -e {light.root}/gate ]; do sleep 0.05; done; {SAY} ok")
-    running = light.start_dispatcher(CLAUDE_BIN=claude)
-    light.enqueue("killed", "hello")
-    wait_for(asked.exists, "the question")
-    running.stop(signal.SIGKILL)
-    (light.root / "gate").touch()
-    (lease,) = redis.keys("hcli:mem:lease:*")
-    redis.persist(lease)
-    again = light.start_dispatcher(CLAUDE_BIN=claude)
-    wait_for(lambda: redis.exists(keys.result("killed")), "the answer")
-    assert not redis.exists(lease)
-    assert redis.get(keys.attempts("killed")) is None
-    assert redis.hkeys(keys.RELEASE) == [keys_of_living(redis)]
-    assert again.stop() == 0
-
-
-def keys_of_living(redis: Redis) -> bytes:
-    """The one dispatcher that has a lease."""
-    (lease,) = cast(list[bytes], redis.keys("hcli:mem:lease:*"))
-    return lease.removeprefix(keys.lease("").encode())
 
 
 def stands(redis: Redis, task_id: str) -> Result:
@@ -160,7 +134,8 @@ def dumped(redis: Redis, task: str = "same") -> dict[str, Any]:
 
 
 def test_a_used_id_is_refused_aloud_after_its_mark_has_expired(light: World, redis: Redis) -> None:
-    running, bot = light.start_dispatcher(), Bot(redis)
+    light.start_dispatcher()
+    bot = Bot(redis)
     for task, standing in STANDING.items():
         redis.mset({keys.turn(task, role): raw for role, raw in standing.items()})
         before = dumped(redis, task)
@@ -177,7 +152,6 @@ def test_a_used_id_is_refused_aloud_after_its_mark_has_expired(light: World, red
         wait_for(lambda: not redis.hlen("hcli:mem:busy"), "the chat to be free")
         redis.delete("hcli:mem:done:same")
     assert redis.llen("hcli:mem:dead") == len(STANDING)
-    running.stop()
 
 
 def test_an_id_that_is_used_by_two_chats_at_once_is_the_first_ones(light: World) -> None:

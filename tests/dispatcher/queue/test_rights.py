@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from shared.turns.records import loads_object
+from tests.dispatcher.bots.telegram.conftest import one_bot
 from tests.servers.telegram_messages import mention
-from tests.support.day import hcli_bot
+from tests.support.day.hcli_bot import Bot
 from tests.support.day.talking import CLAUDE
-from tests.support.day.telegram_bot import GROUP, Stage, says, staged, wait_until
-from tests.support.machine import wait_for
+from tests.support.day.telegram_bot import GROUP, Stage, says, wait_until
 from tests.support.world import World
 
 OWNER = {"id": 7, "is_bot": False, "first_name": "Ada"}
@@ -25,12 +23,7 @@ ELSEWHERE = "Pacific/Kiritimati" if datetime.now(UTC).hour >= 10 else "Pacific/N
 KEPT = ("session", "session_history", "session_size")
 
 
-@pytest.fixture(scope="module")
-def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """One bot for all tests here, whose owner is 7; each takes a chat of its own."""
-    with staged(redis_url, tmp_path_factory.mktemp("owners")) as made:
-        made.bot(OWNERS="7", CHAT_TIMEZONE=ELSEWHERE)
-        yield made
+stage = one_bot(OWNERS="7", CHAT_TIMEZONE=ELSEWHERE)
 
 
 @pytest.fixture
@@ -153,74 +146,61 @@ def running(light: World) -> World:
     return light
 
 
-class Group:
-    """People of a chat, whose tasks a bot like h-cli's puts into the queue."""
-
-    def __init__(self, world: World, chat: int) -> None:
-        self.world, self.chat, self._asked = world, chat, 0
-
-    def say(self, message: str, user: Any, answer: str = "") -> str:
-        """The reply. Without a user (None) the task names none."""
-        self._asked += 1
-        task = f"t{abs(self.chat)}-{self._asked}"
-        if answer:
-            (self.world.root / "answers.json").write_text(json.dumps({message: answer}))
-        raw = {"task_id": task, "message": message, "chat_id": self.chat} | ({} if user is None else {"user_id": user})
-        self.world.redis.rpush("hcli:tasks", json.dumps(raw))
-        wait_for(lambda: self.world.redis.exists(f"hcli:results:{task}"), f"the reply to {message}")
-        raw_result: Any = self.world.redis.get(f"hcli:results:{task}")
-        return str(loads_object(raw_result)["output"])
+def wishing(world: World, message: str, answer: str) -> str:
+    """The message, to which Claude answers this."""
+    (world.root / "answers.json").write_text(json.dumps({message: answer}))
+    return message
 
 
 STRANGERS = [8, None, 0, 1087968824, -100123, "07", True, "cli"]
 
 
-def test_only_an_owner_has_something_forgotten_in_a_group(running: World) -> None:
-    group = Group(running, -100123)
-    assert "Saved as number 1" in group.say("/memory add the gate code is 4711", 9)
+@pytest.mark.usefixtures("running")
+def test_only_an_owner_has_something_forgotten_in_a_group(bot: Bot) -> None:
+    def say(message: str, user: Any, chat: int = -100123) -> str:
+        return bot.ask(message, chat, user_id=user)
+
+    assert "Saved as number 1" in say("/memory add the gate code is 4711", 9)
     for user in STRANGERS:
-        said = group.say("/memory forget 1", user)
+        said = say("/memory forget 1", user)
         assert said.startswith("In a group only an owner may make me forget what others have told me. "), user
         assert ("Your number is 8" in said) is (user == 8)
-    assert "1. user: the gate code is 4711" in group.say("/memory", 8)
-    assert "Forgotten." in group.say("/memory forget 1", "7")
-    assert "4711" not in group.say("/memory", 8)
-    assert "Saved as number 2" in group.say("/memory add the gate code is 4712", 8)
-    assert "Forgotten." in group.say("/memory forget 2", 7)
-    private = Group(running, 9912)
-    private.say("/memory add the shed code is 12", 9912)
-    assert "Forgotten." in private.say("/memory forget 1", 9912)
+    assert "1. user: the gate code is 4711" in say("/memory", 8)
+    assert "Forgotten." in say("/memory forget 1", "7")
+    assert "4711" not in say("/memory", 8)
+    assert "Saved as number 2" in say("/memory add the gate code is 4712", 8)
+    assert "Forgotten." in say("/memory forget 2", 7)
+    say("/memory add the shed code is 12", 9912, chat=9912)
+    assert "Forgotten." in say("/memory forget 1", 9912, chat=9912)
 
 
 @pytest.mark.slow
-def test_a_wish_to_forget_has_the_rights_of_who_asked(running: World) -> None:
-    group = Group(running, -100124)
-    group.say("/memory add the gate code is 4711", 7)
+def test_a_wish_to_forget_has_the_rights_of_who_asked(running: World, bot: Bot) -> None:
+    bot.ask("/memory add the gate code is 4711", -100124)
     wish = "Done.\n[FORGET CODE: the gate code is 4711]\n[REMEMBER CODE: the lift is broken]"
     for number, user in enumerate(STRANGERS):
-        said = group.say(f"forget the code {number}", user, wish)
+        said = bot.ask(wishing(running, f"forget the code {number}", wish), -100124, user_id=user)
         assert said.startswith("Done.\n\nIn a group only an owner may make me forget what others"), user
-    listed = group.say("/memory", 8)
+    listed = bot.ask("/memory", -100124, user_id=8)
     assert ("4711" in listed, "the lift is broken" in listed) == (True, True), "the other tags are acted on"
-    assert "Forgotten. I will not mention it again." in group.say("forget it at last", 7, wish)
-    assert "4711" not in group.say("/memory", 8)
-    private = Group(running, 9912)
-    private.say("/memory add the gate code is 4711", 9912)
-    assert "Forgotten." in private.say("forget it please", None, wish)
+    assert "Forgotten. I will not mention it again." in bot.ask(wishing(running, "forget it at last", wish), -100124)
+    assert "4711" not in bot.ask("/memory", -100124, user_id=8)
+    bot.ask("/memory add the gate code is 4711", 9912, user_id=9912)
+    assert "Forgotten." in bot.ask(wishing(running, "forget it please", wish), 9912, user_id=None)
 
 
-def test_a_members_wish_that_waits_reaches_only_what_they_said(light: World) -> None:
+def test_a_members_wish_that_waits_reaches_only_what_they_said(light: World, bot: Bot) -> None:
     light.environment |= {"OWNERS": "7", "CLAUDE_BIN": CLAUDE, "DAY_STORE_URL": "postgresql://127.0.0.1:1/none"}
     light.start_dispatcher()
     wish = "Done.\n[FORGET CODE: the gate code]\n[REMEMBER CODE: the lift is broken]"
-    said = Group(light, -100125).say("forget the code", 8, wish)
+    said = bot.ask(wishing(light, "forget the code", wish), -100125, user_id=8)
     assert "as soon as it is" in said
     (kept,) = [json.loads(raw) for raw in light.redis.lrange("hcli:mem:tags", 0, -1)]
     assert ([tag["kind"] for tag in kept["tags"]], kept["user_id"]) == (["FORGET", "REMEMBER"], "8")
     assert kept["refusal"].startswith("In a group only an owner may"), "it reaches only what this member said"
 
 
-def test_a_chat_is_a_group_by_its_type_whatever_its_id(light: World, bot: hcli_bot.Bot) -> None:
+def test_a_chat_is_a_group_by_its_type_whatever_its_id(light: World, bot: Bot) -> None:
     light.start_dispatcher(OWNERS="7")
     refused = "In a group only an owner may change the time zone."
     assert refused in bot.ask("/timezone Europe/Berlin", "room", chat_type="group", user_id=8)

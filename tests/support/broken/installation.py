@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.servers.messages_api import MessagesApi
 from tests.support.machine import redis_server, wait_for
 from tests.support.processes import forked
-from tests.support.world import REAL_CLAUDE, World
+from tests.support.world import World, real_claude
 
 CHAT, QUESTION, ANSWER = "9912", "What is the boiler code?", "The boiler code is 4711."
 #: Seconds that a question waits for its answer.
@@ -87,12 +87,7 @@ def empty_installation(folder: Path) -> Iterator[Installation]:
         server, client, url = stack.enter_context(redis_server(folder / "redis", "--save", "", "--appendonly", "yes"))
         api = stack.enter_context(MessagesApi(lambda _: ANSWER))
         made = Installation(folder, client, url, server=server)
-        made.environment = {
-            "CLAUDE_BIN": str(REAL_CLAUDE),
-            "ANTHROPIC_BASE_URL": api.url,
-            "ANTHROPIC_API_KEY": "test",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        }
+        made.environment = real_claude(api.url)
         for directory in (made.memory_dir, made.state_dir, made.night_dir):
             directory.mkdir(mode=0o700, exist_ok=True)
         stack.callback(made.end)

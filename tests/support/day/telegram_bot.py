@@ -11,12 +11,13 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
 from redis import Redis
 
-from shared.turns.signed import Doing, PartialAnswer, sign_record
+from shared.turns.signed import Doing, PartialAnswer, Result, sign_record
 from shared.wire import keys
 from tests.servers.telegram_api import TOKEN, TelegramApi
 from tests.servers.telegram_messages import Shown
@@ -130,6 +131,11 @@ class Stage:
     def answer(self, task_id: str, output: str, *, secret: str = SECRET) -> None:
         """A result, signed with code of the test's own."""
         hcli_bot.answer(self.redis, task_id, output, secret)
+
+    def result(self, task_id: str, output: str, **more: Any) -> None:
+        """A result of our dispatcher, with what `Result.sign` takes: buttons, files, a reply command."""
+        signed = Result.sign(SECRET, task_id, output, datetime.now(UTC).isoformat(), **more)
+        self.redis.set(keys.result(task_id), signed.to_json(), ex=600)
 
     def push(self, *messages: dict[str, Any]) -> None:
         """Into the outbox, signed as a dispatcher does it."""

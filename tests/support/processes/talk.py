@@ -13,12 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.servers.files.transcription_api import Recording, TranscriptionApi
 from tests.servers.messages_api import MessagesApi, Reply
 from tests.support.day.telegram_bot import Stage, staged, wait_until
-from tests.support.world import REAL_CLAUDE as CLAUDE
+from tests.support.world import real_claude
 
 CHAT = 9912
 OGG = b"OggS a voice" + bytes(range(256)) * 30
@@ -106,16 +104,12 @@ class Talk:
 
 @contextmanager
 def talking(redis_url: str, root: Path, **more: str) -> Iterator[Talk]:
-    if not CLAUDE.exists():
-        pytest.fail("The Claude CLI is not installed. Run scripts/setup --dev --with-claude.")
     with staged(redis_url, root) as stage:
         talk = Talk(stage)
         with talk.model, talk.speech:
-            stage.world.environment |= {
-                "CLAUDE_BIN": str(CLAUDE), "ANTHROPIC_BASE_URL": talk.model.url, "ANTHROPIC_API_KEY": "test", "TASK_TIMEOUT": "60",
-                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "MEMORY_MCP": "off", "CONSOLIDATION_INTERVAL": "0.3",
-                "TRANSCRIBE_URL": talk.speech.url, "TRANSCRIBE_KEY": "sk-speech", **more,
-            }  # fmt: skip
+            speech = {"TRANSCRIBE_URL": talk.speech.url, "TRANSCRIBE_KEY": "sk-speech"}
+            own = speech | {"MEMORY_MCP": "off", "CONSOLIDATION_INTERVAL": "0.3"} | more
+            stage.world.environment |= real_claude(talk.model.url, **own)
             stage.world.start_dispatcher()
             stage.bot()
             yield talk

@@ -4,43 +4,48 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from dispatcher.answering.commands.command import read_command
+from dispatcher.answering.commands.command import CommandRegistry, read_command
 from dispatcher.answering.commands.explanation import CHARACTERS, LINES, why_text
 from dispatcher.answering.commands.memory import MemoryRequest, parse
-from shared.turns.records import dumps
+from shared.turns.media import Media
+from shared.turns.message_origin import Origin
+from shared.turns.records import Task, dumps
 from tests.support.world import Dispatcher, World
 
 
 @pytest.mark.parametrize(("message", "command"), [
     ("/memory", MemoryRequest("show")),
-    ("  /memory \n", MemoryRequest("show")),
     ("/memory@hcli_bot", MemoryRequest("show")),
     ("/memory add The code is\n7731", MemoryRequest("add", "The code is\n7731")),
-    ("/memory  add   x", MemoryRequest("add", "x")),
     ("/memory forget 12", MemoryRequest("forget", number=12)),
-    ("/memory forget 0012", MemoryRequest("forget", number=12)),
     ("/memory why", MemoryRequest("usage")),
     ("/memory add", MemoryRequest("usage")),
-    ("/memory forget", MemoryRequest("usage")),
-    ("/memory forget the cat", MemoryRequest("usage")),
     ("/memory forget -1", MemoryRequest("usage")),
     ("/memory forget 1234567890", MemoryRequest("usage")),
-    ("/memory help", MemoryRequest("usage")),
-    ("/Memory", MemoryRequest("show")),
     ("/MEMORY ADD x", MemoryRequest("add", "x")),
     ("/memory add\nlikes tea", MemoryRequest("add", "likes tea")),
-    ("memory", None),
     ("/memoryless", None),
     ("what does /memory do?", None),
     ("/memory@", None),
-    ("", None),
 ])  # fmt: skip
 def test_what_is_a_command(message: str, command: MemoryRequest | None) -> None:
     read = read_command(message)
     assert (parse(read[1]) if read and read[0] == "memory" else None) == command
+
+
+def test_a_command_that_is_forwarded_or_scheduled_or_a_caption_is_a_question() -> None:
+    handler: Any = object()
+    known = CommandRegistry(handler, {"memory": handler})
+    task = Task("t", "9912", "/memory add Ann is vegetarian")
+    assert known.of(task) == (handler, "add Ann is vegetarian")
+    forwarded = Origin.parse({"forward": {"from": "Dora"}})
+    for change in ({"origin": forwarded}, {"scheduled": True}, {"media": (Media("photo", "0" * 64, 9),)}):
+        assert known.of(replace(task, **change)) is None
 
 
 def test_why_is_told_in_sentences() -> None:

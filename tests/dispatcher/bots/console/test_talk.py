@@ -12,6 +12,7 @@ from threading import Thread
 
 import pytest
 
+from shared.turns.records import dumps, loads_object
 from shared.turns.signed import RESULT_BYTES, PartialAnswer, Result
 from shared.wire import keys
 from tests.support.day.hcli_bot import Bot
@@ -80,6 +81,15 @@ def test_without_a_terminal_it_is_said_once_that_claude_is_not_reached(light: Wo
     said, noted = asking.communicate(timeout=60)
     assert said == "Hello.\n"
     assert noted.count("note: Claude cannot be reached; trying again…") == 1
+
+
+def test_only_true_is_an_error_and_the_signature_is_not_over_it() -> None:
+    """h-cli's dispatcher writes no such field, h-cli's bot reads none; whoever puts one there changes only how `hmem talk` ends."""
+    signed = loads_object(Result.sign(SECRET, "t1", "yes", "2026-01-01T00:00:00+00:00").to_json())
+    assert "error" not in signed
+    for value, error in ((True, True), ("yes", False), (None, False)):
+        read = Result.verified(SECRET, "t1", dumps(signed | {"error": value}))
+        assert (read.output, read.error) == ("yes", error)
 
 
 class Terminal:

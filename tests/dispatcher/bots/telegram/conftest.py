@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.wire import keys
-from tests.support.day.telegram_bot import Stage, staged, talking
+from tests.support.day.telegram_bot import GROUP, Stage, staged, talking
 from tests.support.processes.forked import constant
 
 
@@ -25,6 +25,11 @@ def chat(stage: Stage) -> int:
     stage.api.heal()
     stage.redis.delete("hcli:tasks", keys.bot_waiting("main"))
     return stage.new_chat()
+
+
+@pytest.fixture
+def group(chat: int) -> int:
+    return GROUP - chat % 20
 
 
 def done(stage: Stage) -> dict[str, Any]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import random
 import signal
 import time
 from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.day.telegram_bot import Bot, Stage, wait_until
-from tests.support.processes.forked import constant
+from tests.dispatcher.bots.telegram.media.test_sent_files import REPORT, documents, stored
+from tests.support.day.telegram_bot import Bot, Stage, labels, last, person, say, sees, talking, wait_until
+from tests.support.machine import wait_for
+from tests.support.processes.talk import png
 
 
 def dies_at(stage: Stage, point: str, **more: str) -> Bot:
@@ -87,30 +90,87 @@ def test_a_message_of_the_outbox_is_there_at_most_twice(stage: Stage, chat: int)
     assert stage.api.texts(chat) == ["Reminder", "Reminder"]
 
 
-@pytest.mark.slow
-def test_killed_at_any_moment_every_question_is_answered_once(stage: Stage, chat: int) -> None:
-    """Eight bots are killed while questions and answers go through; the dispatcher here answers whatever comes."""
-    choice, asked, answers = random.Random(7), 0, 0
-    bot = stage.bot()
-    for _ in range(8):
-        for _ in range(choice.randint(1, 4)):
-            asked += 1
-            stage.api.say(chat, f"question {asked}")
-        target = answers + choice.randint(0, 3)
-        while answers < min(target, asked - 1):
-            task = stage.pop()
-            stage.answer(task["task_id"], f"answer to {task['message']}")
-            answers += 1
-        bot.stop(signal.SIGKILL)
-        with constant("dispatcher.bots.telegram.state:QUEUED_OF_CHAT", 100):
-            bot = stage.bot_again()
-    while answers < asked:
-        task = stage.pop()
-        stage.answer(task["task_id"], f"answer to {task['message']}")
-        answers += 1
+# Files.
+
+
+@pytest.mark.parametrize("point", ["media-stored", "after-arrival"])
+def test_an_album_is_fetched_once_and_what_comes_behind_it_waits(stage: Stage, chat: int, point: str) -> None:
+    stage.api.album(chat, [stage.api.files.photo(png(number)) | {"media_group_id": "c"} for number in range(3)])
+    stage.api.say(chat, "and then?")
+    dies_at(stage, point)
+    stage.bot_again()
+    first, second = stage.pop(), stage.pop()
+    assert (len(first["media"]), first["message"], second["message"]) == (3, "(picture)", "and then?")
+    for task, said in ((first, "yes"), (second, "no")):
+        stage.answer(task["task_id"], said)
+        wait_until(lambda: said in stage.api.texts(chat), lambda: str(stage.api.texts(chat)))  # noqa: B023
     stage.quiet()
+    assert stage.api.texts(chat) == ["yes", "no"]
     assert stage.queued() == []
-    counted = Counter(text for text in stage.api.texts(chat) if text != "…")
-    assert set(counted) == {f"answer to question {number + 1}" for number in range(asked)}
-    assert sum(counted.values()) <= asked + 8, "at most one message again for each death"
-    wait_until(lambda: not stage.redis.keys("hcli:results:*"), lambda: "no result to be left")
+
+
+@pytest.mark.parametrize(("point", "sent"), [("file-0-sent", 2), ("all-sent", 1)])
+def test_of_the_files_of_an_answer_one_is_sent_twice_at_most(stage: Stage, chat: int, point: str, sent: int) -> None:
+    bot = stage.bot(HMEM_CRASH_AT=f"telegram:{point}")
+    task = stage.ask(chat, "make a report")
+    stage.result(task, "Here it is.", files=(stored(stage, REPORT, "a.csv"), stored(stage, b"more", "b.txt")))
+    bot.died()
+    stage.bot_again()
+    stage.quiet()
+    assert [text for text in stage.api.texts(chat) if text] == ["Here it is."]
+    assert sorted(name for name, _ in documents(stage, chat)) == ["a.csv"] * sent + ["b.txt"]
+
+
+# Buttons.
+
+
+def test_a_death_in_the_middle_leaves_it_forgotten_once(redis_url: str, tmp_path: Path) -> None:
+    with talking(redis_url, tmp_path) as stage:
+        chat = stage.new_chat()
+        say(stage, chat, "the pin is 5566", "All right.")
+        shown = say(stage, chat, "/forget 5566", "1 message")
+        digest = shown.buttons[0][0]["callback_data"].rpartition(" ")[2]
+        (first,) = stage.world.dispatchers
+        first.stop()
+        dying = stage.world.start_dispatcher(HMEM_CRASH_AT="answering:forgotten")
+        stage.api.say(chat, f"/forget yes {digest}", person(chat))
+        wait_for(lambda: dying.process.poll() is not None, "its death")
+        stage.world.start_dispatcher()
+        wait_for(lambda: "Forgotten: 1 message" in "".join(stage.api.texts(chat)), "the answer")
+        stones = (stage.world.root / "state" / "forgotten.jsonl").read_text(encoding="utf-8").splitlines()
+        assert len(stones) == 1
+        assert "5566" not in stage.world.command("hmem", "history", str(chat), check=False).stdout
+
+
+@pytest.mark.parametrize("point", ["press-marked", "update-taken"])
+def test_a_press_is_carried_out_once_when_the_bot_dies_over_it(stage: Stage, chat: int, point: str) -> None:
+    first = stage.bot()
+    say(stage, chat, "/model", "Model of this chat: default")
+    assert first.stop(signal.SIGKILL) == -signal.SIGKILL
+    stage.api.press(chat, "opus", person(chat))
+    dies_at(stage, point)
+    stage.bot_again()
+    assert labels(sees(stage, chat, "Model of this chat: opus"))[0] == "✓ opus"
+    assert len(stage.api.texts(chat)) == 1, "the choice replaced the message"
+    assert stage.api.called("answerCallbackQuery"), "the waiting sign ended"
+
+
+@pytest.mark.parametrize("point", ["answer-edited", "all-sent"])
+def test_the_row_of_the_answer_before_is_removed_also_after_a_death(redis_url: str, tmp_path: Path, point: str) -> None:
+    with talking(redis_url, tmp_path) as stage:
+        chat = stage.new_chat()
+        say(stage, chat, "one", "All right.")
+        hold = stage.world.root / "hold"
+        hold.touch()
+        stage.api.say(chat, "two", person(chat))
+        wait_until(lambda: stage.api.texts(chat)[1:] == ["…"], lambda: str(stage.api.texts(chat)))
+        waiting: Any = stage.redis.hkeys("hcli:mem:bot:waiting:main")
+        stage.placeholder_of(waiting[0].decode())
+        stage.close()
+        hold.unlink()
+        dies_at(stage, point)
+        stage.bot_again()
+        sees(stage, chat, "All right.")
+        wait_until(lambda: not stage.api.messages(chat)[1].buttons, lambda: "the first row to go")
+        assert stage.api.texts(chat) == ["All right.", "All right."], "each answer is there once"
+        assert labels(last(stage, chat)) == ["Why?", "Retry"]

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from shared.turns.signed import Result, keyboard, row_of
-from shared.wire import keys
+from shared.turns.signed import keyboard, row_of
 from tests.dispatcher.bots.telegram.conftest import one_bot
 from tests.support.day.telegram_bot import GROUP, Stage, wait_until
-from tests.support.world import SECRET
 
 stage = one_bot({"QUEUED": 5, "QUEUED_OF_CHAT": 3})
 
@@ -138,9 +135,7 @@ def test_a_message_that_telegram_took_is_not_sent_again(stage: Stage, chat: int,
 
 def signed(stage: Stage, task: str, output: str) -> None:
     """An answer with the row of buttons that only the newest one keeps."""
-    row = keyboard(row_of(("Retry", f"/retry {task}")))
-    result = Result.sign(SECRET, task, output, datetime.now(UTC).isoformat(), buttons=row)
-    stage.redis.set(keys.result(task), result.to_json(), ex=600)
+    stage.result(task, output, buttons=keyboard(row_of(("Retry", f"/retry {task}"))))
 
 
 def test_nothing_that_telegram_did_is_done_again(stage: Stage, chat: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.dispatcher.bots.telegram.conftest import done
 from tests.servers.telegram_api import BOT
 from tests.servers.telegram_messages import forwarded_from, mention
-from tests.support.day.telegram_bot import GROUP, Stage, staged
+from tests.support.day.telegram_bot import Stage, staged
 
 BOB = {"id": 9, "is_bot": False, "first_name": "Bob"}
 #: The loopback server has this file.
@@ -25,11 +25,6 @@ def stage(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         made.api.files.add(b"%PDF-1.4", "pdf")
         made.bot(OWNERS="7")
         yield made
-
-
-@pytest.fixture
-def group(chat: int) -> int:
-    return GROUP - chat % 20
 
 
 def taken(stage: Stage) -> dict[str, Any]:

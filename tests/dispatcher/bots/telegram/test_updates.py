@@ -31,11 +31,6 @@ STRANGERS_GROUP = -555
 stage = one_bot(OWNERS="7")
 
 
-@pytest.fixture
-def group(chat: int) -> int:
-    return GROUP - chat % 20
-
-
 def silent(stage: Stage, chat: int, update: int) -> None:
     """The update is confirmed and left nothing behind."""
     stage.confirmed(update)

@@ -21,7 +21,7 @@ from tests.servers.messages_api import MessagesApi
 from tests.support.day.forgetting_world import CANARIES, CHAT, OTHERS, hmem, impatient, result_of
 from tests.support.day.hcli_bot import Bot, slow
 from tests.support.machine import wait_for
-from tests.support.world import REAL_CLAUDE, World
+from tests.support.world import World, real_claude
 
 
 @pytest.mark.slow
@@ -133,14 +133,8 @@ def test_a_hiding_tombstone_lets_the_other_tags_of_its_exchange_be_acted_on(ligh
 @pytest.mark.slow
 def test_what_the_real_cli_keeps(light: World) -> None:
     """Its transcript of this chat goes; that of another chat, filed beside it under the same name, stays; nothing is found after."""
-    claude = REAL_CLAUDE
-    if not claude.exists():
-        pytest.fail("The Claude CLI is not installed. Run scripts/setup --dev --with-claude.")
     with MessagesApi(lambda _: CANARIES[1]) as api:
-        light.environment |= {
-            "CLAUDE_BIN": str(claude), "ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "test", "TASK_TIMEOUT": "60",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "TMPDIR": str(light.root / "tmp"), "CONSOLIDATION_INTERVAL": "1",
-        }  # fmt: skip
+        light.environment |= real_claude(api.url, TMPDIR=str(light.root / "tmp"), CONSOLIDATION_INTERVAL="1")
         (light.root / "tmp").mkdir()
         running = light.start_dispatcher()
         light.command("hmem", "talk", "console:a_b", "--say", CANARIES[0])

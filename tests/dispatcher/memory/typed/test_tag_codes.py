@@ -16,7 +16,7 @@ from dispatcher.memory.typed import tags
 from tests.servers.messages_api import MessagesApi, tag_code
 from tests.support.day.talking import CHAT, Request, Talk, quick_talk
 from tests.support.machine import wait_for
-from tests.support.world import REAL_CLAUDE, Dispatcher, World
+from tests.support.world import Dispatcher, World, real_claude
 
 CODE = re.compile(r"^Tag code of this request: ([0-9a-f]{8})$", re.MULTILINE)
 KEPT = "the safe opens with 4711"
@@ -138,12 +138,8 @@ def test_the_real_cli_gives_the_model_the_code_of_each_request(light: World, mod
     def model(request: dict[str, Any]) -> str:
         return f"Kept.\n[REMEMBER {tag_code(request)}: fact number {len(request['messages'])}]"
 
-    claude = REAL_CLAUDE
-    if not claude.exists():
-        pytest.fail("The Claude CLI is not installed. Run scripts/setup --dev --with-claude.")
     with MessagesApi(model) as api:
-        light.environment |= {"CLAUDE_BIN": str(claude), "ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "test"}
-        light.environment |= {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "TASK_TIMEOUT": "60"}
+        light.environment |= real_claude(api.url)
         running = light.start_dispatcher(SESSION_MODE=mode, RECALL_PLACEMENT=placement)
         for number in range(3):
             assert light.command("hmem", "talk", CHAT, "--say", f"message {number}").stdout.strip() == "Kept."

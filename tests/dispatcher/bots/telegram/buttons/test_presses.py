@@ -51,15 +51,8 @@ def test_a_member_of_a_group_is_shown_the_model_without_buttons(stage: Stage) ->
     assert labels(say(stage, GROUP - 1, "/model", "Model of this chat: default", user=owner))
 
 
-def with_buttons(stage: Stage, task_id: str, output: str, *buttons: Button, secret: str = SECRET) -> None:
-    result = Result.sign(SECRET, task_id, output, "2026-11-26T08:00:00+00:00", buttons=(buttons,))
-    forged = Result.sign(secret, task_id, output, "2026-11-26T08:00:00+00:00", buttons=(buttons,))
-    raw = loads_object(result.to_json()) | {"more_hmac": forged.more_signature}
-    stage.redis.set(f"hcli:results:{task_id}", dumps(raw), ex=600)
-
-
 def test_a_press_is_a_command_of_its_person_and_its_answer_replaces_the_message(stage: Stage) -> None:
-    with_buttons(stage, stage.ask(CHAT, "what do you know?", user=ADA), "12: tea", FORGET)
+    stage.result(stage.ask(CHAT, "what do you know?", user=ADA), "12: tea", buttons=((FORGET,),))
     stage.shows(CHAT, "12: tea")
     stage.api.press(CHAT, "Forget", ADA)
     task = stage.pop()
@@ -72,7 +65,7 @@ def test_a_press_is_a_command_of_its_person_and_its_answer_replaces_the_message(
 
 
 def test_in_a_group_only_who_asked_may_press(stage: Stage) -> None:
-    with_buttons(stage, stage.ask(GROUP, "/memory@memory_bot", user=ADA), "12: tea", FORGET)
+    stage.result(stage.ask(GROUP, "/memory@memory_bot", user=ADA), "12: tea", buttons=((FORGET,),))
     stage.shows(GROUP, "12: tea")
     before = len(stage.api.called("answerCallbackQuery"))
     stage.api.press(GROUP, "Forget", BOB)
@@ -85,7 +78,10 @@ def test_in_a_group_only_who_asked_may_press(stage: Stage) -> None:
 
 def test_buttons_with_a_wrong_signature_are_not_shown(stage: Stage) -> None:
     chat = stage.new_chat()
-    with_buttons(stage, stage.ask(chat, "hello"), "hi", FORGET, secret="somebody else's secret")
+    task = stage.ask(chat, "hello")
+    stage.result(task, "hi", buttons=((FORGET,),))
+    raw = loads_object(stage.redis.get(f"hcli:results:{task}") or b"")  # type: ignore[arg-type]
+    stage.redis.set(f"hcli:results:{task}", dumps(raw | {"more_hmac": "0" * 64}))
     stage.shows(chat, "hi")
     assert not stage.api.messages(chat)[-1].buttons
 
@@ -106,7 +102,7 @@ def with_a_list(stage: Stage, *buttons: Button) -> tuple[int, dict[str, Any]]:
     chat = stage.new_chat()
     ada = ADA | {"id": chat}
     stage.redis.delete("hcli:mem:bot:waiting:main")
-    with_buttons(stage, stage.ask(chat, "/memory", user=ada), "list", *buttons)
+    stage.result(stage.ask(chat, "/memory", user=ada), "list", buttons=(buttons,))
     wait_until(lambda: stage.api.texts(chat)[-1] == "list", lambda: str(stage.api.texts(chat)))
     stage.quiet()
     return chat, ada
@@ -187,7 +183,7 @@ def test_an_answer_is_shown_though_telegram_refuses_its_buttons(stage: Stage) ->
     task = stage.ask(chat, "hello")
     stage.api.fail("editMessageText", 400, "Bad Request: BUTTON_DATA_INVALID", chat=chat)
     stage.api.fail("sendMessage", 400, "Bad Request: BUTTON_DATA_INVALID", chat=chat, times=2)
-    with_buttons(stage, task, "hi there", FORGET)
+    stage.result(task, "hi there", buttons=((FORGET,),))
     wait_until(lambda: stage.api.texts(chat)[-1] == "hi there", lambda: str(stage.api.texts(chat)))
     assert not stage.api.messages(chat)[-1].buttons
 
@@ -195,8 +191,7 @@ def test_an_answer_is_shown_though_telegram_refuses_its_buttons(stage: Stage) ->
 def asks_for_a_text(stage: Stage, chat: int, user: dict[str, Any]) -> int:
     """A message that asks for the new text of entry 3; its id."""
     task = stage.ask(chat, "/memory edit 3" if chat > 0 else "/memory@memory_bot edit 3", user=user)
-    made = Result.sign(SECRET, task, "Reply to this", "2026-11-26T08:00:00+00:00", reply_command="/memory edit 3")
-    stage.redis.set(f"hcli:results:{task}", made.to_json(), ex=600)
+    stage.result(task, "Reply to this", reply_command="/memory edit 3")
     wait_until(lambda: stage.api.texts(chat)[-1] == "Reply to this", lambda: str(stage.api.texts(chat)))
     stage.quiet()
     return [one.id for one in stage.api.messages(chat) if one.by_bot][-1]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from shared.turns.media import Media
-from shared.turns.signed import Result
 from shared.wire import keys
 from tests.dispatcher.bots.telegram.conftest import one_bot
 from tests.support.day.telegram_bot import Stage
-from tests.support.world import SECRET
 
 REPORT = b"name,rent\nAnn,900\n"
 
@@ -27,11 +24,6 @@ def stored(stage: Stage, content: bytes, name: str | None) -> Media:
     return Media("document", sha256, len(content), name=name)
 
 
-def answer(stage: Stage, task: str, output: str, *files: Media) -> None:
-    result = Result.sign(SECRET, task, output, datetime.now(UTC).isoformat(), files=files)
-    stage.redis.set(keys.result(task), result.to_json(), ex=600)
-
-
 def documents(stage: Stage, chat: int) -> list[tuple[str, bytes]]:
     return [one.document for one in stage.api.messages(chat) if one.document]
 
@@ -43,7 +35,9 @@ def shown(stage: Stage, chat: int) -> list[Any]:
 
 def test_files_come_after_the_answer_in_their_order(stage: Stage, chat: int) -> None:
     task = stage.ask(chat, "make a report")
-    answer(stage, task, "Here it is.", stored(stage, REPORT, "report.csv"), stored(stage, b"more", "Übersicht 2.txt"))
+    stage.result(
+        task, "Here it is.", files=(stored(stage, REPORT, "report.csv"), stored(stage, b"more", "Übersicht 2.txt"))
+    )
     stage.quiet()
     assert shown(stage, chat) == ["Here it is.", ("report.csv", REPORT), ("Übersicht 2.txt", b"more")]
     placeholder = next(one for one in stage.api.messages(chat) if one.by_bot)
@@ -52,7 +46,9 @@ def test_files_come_after_the_answer_in_their_order(stage: Stage, chat: int) -> 
 
 def test_a_file_that_has_expired_is_told(stage: Stage, chat: int) -> None:
     task = stage.ask(chat, "make a report")
-    answer(stage, task, "Here it is.", Media("document", "ab" * 32, 5, name="gone.txt"), stored(stage, REPORT, "b.csv"))
+    stage.result(
+        task, "Here it is.", files=(Media("document", "ab" * 32, 5, name="gone.txt"), stored(stage, REPORT, "b.csv"))
+    )
     stage.quiet()
     told = "The file gone.txt is not there any more, so I could not send it. Please ask for it again."
     assert shown(stage, chat) == ["Here it is.", told, ("b.csv", REPORT)]
@@ -66,7 +62,7 @@ def test_a_file_that_has_expired_is_told(stage: Stage, chat: int) -> None:
 def test_a_refused_file_is_told_and_the_next_one_is_sent(stage: Stage, chat: int, refusal: dict[str, Any]) -> None:
     task = stage.ask(chat, "make a report")
     stage.api.fail("sendDocument", chat=chat, **refusal)
-    answer(stage, task, "Here it is.", stored(stage, REPORT, "a.csv"), stored(stage, REPORT, "b.csv"))
+    stage.result(task, "Here it is.", files=(stored(stage, REPORT, "a.csv"), stored(stage, REPORT, "b.csv")))
     stage.quiet()
     told = "Telegram rejected the file a.csv, so I cannot show it here."
     assert shown(stage, chat) == ["Here it is.", told, ("b.csv", REPORT)]

@@ -8,8 +8,8 @@ from collections import Counter
 
 from shared.turns.signed import PartialAnswer
 from tests.dispatcher.bots.telegram.test_crashes import dies_at
-from tests.servers.telegram_messages import Shown, mention
-from tests.support.day.telegram_bot import GROUP, Stage, wait_until
+from tests.servers.telegram_messages import mention
+from tests.support.day.telegram_bot import GROUP, Stage, last, wait_until
 from tests.support.machine import wait_for
 from tests.support.world import SECRET
 
@@ -25,10 +25,6 @@ def asked(stage: Stage, chat: int, text: str = "tell me") -> str:
     else:
         stage.api.say(chat, text)
     return str(stage.pop()["task_id"])
-
-
-def last_of_bot(stage: Stage, chat: int) -> Shown:
-    return [one for one in stage.api.messages(chat) if one.by_bot][-1]
 
 
 def test_in_a_private_chat_it_grows_as_a_draft_and_comes_once(stage: Stage, chat: int) -> None:
@@ -49,7 +45,7 @@ def test_in_a_private_chat_it_grows_as_a_draft_and_comes_once(stage: Stage, chat
     stage.answer(task, "It is **Lisbon**, by the sea.")
     stage.shows(chat, "It is Lisbon, by the sea.")
     stage.quiet()
-    answer = last_of_bot(stage, chat)
+    answer = last(stage, chat)
     assert (answer.edits, answer.entities) == (["…"], [{"type": "bold", "offset": 6, "length": 6}])
     assert chat not in stage.api.drafts, "it went with the message"
     ids = {call.params["draft_id"] for call in stage.api.called("sendMessageDraft", chat)}
@@ -67,7 +63,7 @@ def test_in_a_group_it_grows_by_edits_of_the_placeholder(stage: Stage) -> None:
     stage.answer(task, "So *far*.")
     stage.shows(GROUP, "So far.")
     stage.quiet()
-    assert last_of_bot(stage, GROUP).edits == ["…", "Thinking…", "So *far"]
+    assert last(stage, GROUP).edits == ["…", "Thinking…", "So *far"]
     assert not stage.api.called("sendMessageDraft")
 
 
@@ -165,13 +161,13 @@ def test_after_a_death_at_any_point_the_final_text_is_there_once(stage: Stage, c
         dies_at(stage, "placeholder-sent", **ON)
     dies_at(stage, "answer-edited", **ON)
     dies_at(stage, "all-sent", **ON)
-    last = stage.bot_again(**ON)
+    newest = stage.bot_again(**ON)
     stage.quiet()
     shown = Counter(one.partition("\n")[0][:4].strip() for one in stage.api.texts(chat))
     assert shown == Counter({"The": 1, "last": 1, "…": 2})
     (answer,) = [one for one in stage.api.messages(chat) if one.text.startswith("The end")]
     assert "bold" in {one["type"] for one in answer.entities}
-    assert last.stop() == 0
+    assert newest.stop() == 0
 
 
 def test_a_chat_that_takes_no_drafts_gets_edits_and_the_others_drafts(stage: Stage, chat: int) -> None:

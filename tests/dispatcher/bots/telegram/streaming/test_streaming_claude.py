@@ -11,7 +11,7 @@ import pytest
 from tests.servers.messages_api import MessagesApi, Streamed, ToolCall, tag_code
 from tests.servers.telegram_messages import Call
 from tests.support.day.telegram_bot import Stage, staged, wait_until
-from tests.support.world import REAL_CLAUDE
+from tests.support.world import real_claude
 
 #: Seconds between two pieces of what the model says.
 PAUSE = 0.2
@@ -31,10 +31,8 @@ def model(request: dict[str, Any]) -> Streamed:
 @pytest.fixture
 def stage(redis_url: str, tmp_path: Path) -> Iterator[Stage]:
     with staged(redis_url, tmp_path) as made, MessagesApi(model) as claude:
-        made.world.start_dispatcher(
-            CLAUDE_BIN=str(REAL_CLAUDE), ANTHROPIC_BASE_URL=claude.url, ANTHROPIC_API_KEY="test",
-            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1", CLAUDE_ALLOWED_TOOLS="Bash(sleep *),Bash(echo *)",
-        )  # fmt: skip
+        tools = "Bash(sleep *),Bash(echo *)"
+        made.world.start_dispatcher(**real_claude(claude.url, CLAUDE_ALLOWED_TOOLS=tools))
         made.bot(STREAM="true")
         yield made
 
