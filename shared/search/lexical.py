@@ -26,6 +26,7 @@ from shared.ranking.question import query_words
 from shared.ranking.tokeniser import Tokeniser, question_terms
 from shared.release.integrity import check_database, damage_named, open_closed
 from shared.release.parts import begin, new_part, part_files
+from shared.text.format import in_batches
 from shared.turns.chunk import COLUMNS, Chunk, chunk_of, turn_order, values_of
 from shared.turns.speakers import Speaker
 
@@ -206,10 +207,8 @@ class LexicalIndex:
 
     def holding(self, chat_id: str, turn_ids: Iterable[str]) -> set[str]:
         """Which of these turns the chat has chunks of."""
-        firsts = [f"{turn_id}#1" for turn_id in turn_ids]
         found = set[str]()
-        for start in range(0, len(firsts), IDS_AT_ONCE):
-            part = firsts[start : start + IDS_AT_ONCE]
+        for part in in_batches((f"{turn_id}#1" for turn_id in turn_ids), IDS_AT_ONCE):
             marks = ",".join("?" * len(part))
             sql = f"SELECT chunk_id FROM chunks WHERE chunk_id IN ({marks}) AND +chat_id = ?"  # noqa: S608 - marks only
             found |= {chunk_id.removesuffix("#1") for (chunk_id,) in self._rows(sql, (*part, chat_id))}

@@ -42,13 +42,13 @@ BUDGETS = {
     "shared/embedding": 991,
     "shared/ranking": 737,
     "shared/release": 663,
-    "shared/search": 1487,
+    "shared/search": 1486,
     "shared/system": 1268,
     "shared/text": 839,
     "shared/turns": 1111,
-    "shared/vectors": 1543,
+    "shared/vectors": 1525,
     "shared/wire": 662,
-    "tests": 43628,
+    "tests": 43518,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 74, 40, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 46_148
+    assert product <= 46_129
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

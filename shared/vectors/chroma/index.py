@@ -22,7 +22,7 @@ from shared.release.integrity import check_database, damage_named, open_closed, 
 from shared.release.manifest import verify
 from shared.release.parts import Earlier
 from shared.system.files import make_dir
-from shared.vectors.base import Builder, Checked, Corpus, VectorIndex
+from shared.vectors.base import SAME, Builder, Checked, Corpus, Rows, VectorIndex, unreached
 from shared.vectors.searching import MOST_COMPARED, AskingBackend, in_order
 
 if TYPE_CHECKING:
@@ -35,10 +35,6 @@ DATABASE = "chroma.sqlite3"
 HEADER_COUNT = 20
 #: Chroma's own defaults: vectors of a collection that wait until they are written to its files, or are searched one by one.
 SYNC_THRESHOLD, BATCH_SIZE = 1000, 100
-#: Cosine distance up to which two vectors are the same.
-SAME = 1e-3
-#: Every k-th vector must find itself after building.
-SELF_CHECK_EVERY = 50
 
 
 def collection_name(chat_id: str) -> str:
@@ -88,11 +84,7 @@ class ChromaBuilder(Builder):
         _blank_unused(place)
 
     def check(self, place: Path, scratch: Path, corpus: Corpus, earlier: Earlier | None = None) -> Checked:  # noqa: ARG002 - all is asked again
-        """As in `Builder`. Opening writes, so Chroma is asked on a copy in `scratch`.
-
-        HNSW is approximate: in a crowd of nearly equal vectors (thousands of status lines) it misses a few in a thousand. One in twenty asked
-        is forgiven, if there are ten or more and the vector itself is there: a night must not fail for ever because of what somebody says.
-        """
+        """As in `Builder`. Opening writes, so Chroma is asked on a copy in `scratch`."""
         _check_files(place)
         private_copy(place, scratch)
         chats = corpus.chats
@@ -164,19 +156,16 @@ def _check_chat(client: Any, chat_id: str, ids: Sequence[str], vectors: Vectors)
     count = collection.count()
     if (collection.metadata or {}).get("chat_id") != chat_id or count != len(ids):
         raise ReleaseRefused(f"Chroma holds {count} of {len(ids)} vectors of a chat. Run the night again.")
-    rows = range(0, len(ids), SELF_CHECK_EVERY)
-    answer = collection.query(query_embeddings=vectors[rows.start : rows.stop : rows.step], n_results=1)
-    missed = [
-        row
-        for row, found, distances in zip(rows, answer["ids"], answer["distances"], strict=True)
-        if not found or distances[0] > SAME
-    ]
-    lost = [row for row in missed if not _is_stored(collection, ids[row], vectors[row])]
-    if lost or len(missed) > (len(rows) + 10) // 20:
-        raise ReleaseRefused(
-            f"Chroma does not find the vector of chunk {ids[(lost or missed)[0]]}. Run the night again."
-        )
-    return count, len(missed)
+
+    def missed(rows: Rows) -> Rows:
+        answer = collection.query(query_embeddings=vectors[list(rows)], n_results=1)
+        nearest = zip(rows, answer["ids"], answer["distances"], strict=True)
+        return [row for row, found, distances in nearest if not found or distances[0] > SAME]
+
+    def lost(rows: Rows) -> Rows:
+        return [row for row in rows if not _is_stored(collection, ids[row], vectors[row])]
+
+    return count, unreached("Chroma", ids, missed, lost)
 
 
 def _is_stored(collection: chromadb.Collection, chunk_id: str, vector: Vectors) -> bool:

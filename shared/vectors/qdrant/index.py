@@ -25,7 +25,7 @@ from shared.config.settings import Settings
 from shared.errors import IndexServerUnavailable, ReleaseRefused, SettingsError
 from shared.text.format import in_batches
 from shared.vectors import on_server
-from shared.vectors.base import Corpus, VectorIndex
+from shared.vectors.base import SAME, Corpus, Rows, VectorIndex, unreached
 from shared.vectors.on_server import Served, ServedBackend, ServedBuilder
 from shared.vectors.qdrant.server import NoAnswer, answered, client_of, patiently
 from shared.vectors.qdrant.settings import QdrantSettings
@@ -45,12 +45,8 @@ CONFLICT = 409
 CHAT_LINKS = 16
 #: Of a request that writes points, without its last one; Qdrant takes 32 MB. A number of a vector is about 20 characters, 22 with what parts them.
 REQUEST_BYTES, NUMBER_BYTES, POINT_BYTES = 8_000_000, 22, 300
-#: Every k-th vector must find itself after building.
-SELF_CHECK_EVERY = 50
 #: Searches in one request of the proof.
 ASKED_AT_ONCE = 100
-#: Cosine distance up to which two vectors are the same.
-SAME = 1e-3
 #: Seconds that Qdrant has for the graph of a new collection, and between two looks at it.
 INDEXING_SECONDS, LOOK_SECONDS = 600.0, 0.2
 #: Of the ids of points: never change it.
@@ -82,7 +78,7 @@ def index_of_chats() -> models.KeywordIndexParams:
 
 
 def ensure(client: Any, name: str, dimensions: int) -> None:
-    """The collection with its index of chats, whatever of it is there already; what is there and differs is a ReleaseRefused, and stays as it is."""
+    """The collection with its index of chats, whatever of it is there already. The name is new, so nothing else can be there."""
     from qdrant_client import models
 
     if not patiently(lambda: client.collection_exists(name)):
@@ -94,9 +90,7 @@ def ensure(client: Any, name: str, dimensions: int) -> None:
         except NoAnswer as error:
             if error.status != CONFLICT:  # else it was made by a request whose answer was lost
                 raise
-    found = patiently(lambda: client.get_collection(name))
-    refuse_other(name, found, dimensions)
-    if "chat_id" not in found.payload_schema:
+    if "chat_id" not in patiently(lambda: client.get_collection(name)).payload_schema:
         patiently(lambda: client.create_payload_index(name, "chat_id", field_schema=index_of_chats(), wait=True))
 
 
@@ -141,18 +135,16 @@ class QdrantBuilder(ServedBuilder):
                 patiently(partial(client.upsert, served.name, batch, wait=True))
 
     def _compare(self, served: Served, corpus: Corpus) -> int:
-        """HNSW is approximate: one in twenty of those asked may be missed by a search if it is stored, as with Chroma."""
         with _night(self._settings, on_server.NIGHT_SECONDS) as client:
             _wait_until_indexed(client, served)
-            unreached = sum(
-                _Chat(served.name, chat_id, *given).check(client) for chat_id, given in corpus.chats.items()
-            )
+            chats = (_Chat(served.name, chat_id, *given) for chat_id, given in corpus.chats.items())
+            not_reached = sum(chat.check(client) for chat in chats)
             total = patiently(lambda: client.count(served.name, exact=True).count)
         if total != len(corpus):
             raise ReleaseRefused(
                 f"The Qdrant collection {served.name} holds {total} vectors, {len(corpus)} were given to it. Run the night again."
             )
-        return unreached
+        return not_reached
 
     def _names(self) -> list[str]:
         with _night(self._settings, on_server.NIGHT_SECONDS) as client:
@@ -227,20 +219,13 @@ class _Chat:
         count = patiently(lambda: client.count(self.collection, count_filter=_of_chat(self.chat_id), exact=True).count)
         if count != len(self.ids):
             raise ReleaseRefused(f"Qdrant holds {count} of {len(self.ids)} vectors of a chat. Run the night again.")
-        asked = range(0, len(self.ids), SELF_CHECK_EVERY)
-        missed = self._missed(client, asked, exact=False)  # as the day asks
-        lost = self._missed(client, missed, exact=True)
-        if lost or len(missed) > (len(asked) + 10) // 20:
-            raise ReleaseRefused(
-                f"Qdrant does not find the vector of chunk {self.ids[(lost or missed)[0]]}. Run the night again."
-            )
-        return len(missed)
+        missed = partial(self._missed, client, exact=False)  # as the day asks
+        return unreached("Qdrant", self.ids, missed, partial(self._missed, client, exact=True))
 
-    def _missed(self, client: Any, rows: Sequence[int], *, exact: bool) -> list[int]:
+    def _missed(self, client: Any, rows: Rows, *, exact: bool) -> Rows:
         """The rows whose vectors do not find themselves; ReleaseRefused if one finds what was not stored like that."""
         missed: list[int] = []
-        for start in range(0, len(rows), ASKED_AT_ONCE):
-            part = rows[start : start + ASKED_AT_ONCE]
+        for part in in_batches(rows, ASKED_AT_ONCE):
             answers = self._ask(client, part, exact=exact)
             for row, answer in zip(part, answers, strict=True):
                 hit = answer.points[0] if answer.points else None

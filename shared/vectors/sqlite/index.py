@@ -7,7 +7,6 @@ can still be read. A night adds a part with what is new and takes the others ove
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,20 +41,13 @@ class SqliteBuilder(Builder):
     def check(self, place: Path, scratch: Path, corpus: Corpus, earlier: Earlier | None = None) -> Checked:  # noqa: ARG002 - read in place
         """As in `Builder`. A part that was taken over was proven by the night that wrote it, and its hash is still the same."""
         new = [path for path in part_files(place) if earlier is None or path.name not in earlier.parts]
-        counted = Counter[str]()
+        if not new and len(corpus):
+            raise ReleaseRefused(f"{place} has nothing of what was given to it. Run the night again.")
         for path in new:
             check_database(path)
             with damage_named(path):
-                counted.update({chat: count for chat, (count, _) in chats_in(path).items()})
-        wanted = corpus.sizes()
-        if wrong := sum(counted[chat] != wanted.get(chat, 0) for chat in {*counted, *wanted}):
-            raise ReleaseRefused(
-                f"{place} has {wrong} chats that are not as they were given to it. Run the night again."
-            )
-        for path in new:
-            with damage_named(path):
                 _check_part(path, corpus)
-        return Checked(wanted)
+        return Checked(corpus.sizes())
 
 
 def _check_part(path: Path, given: Corpus) -> None:

@@ -28,36 +28,29 @@ def table(dimensions: int) -> NDArray[np.float32]:
 
 def write_onnx(path: Path, rows: NDArray[np.float32]) -> None:
     """A model that looks each token up: (texts, tokens) to (texts, tokens, dimensions)."""
-    shape = ["texts", "tokens"]
-    inputs = [helper.make_tensor_value_info(n, TensorProto.INT64, shape) for n in ("input_ids", "attention_mask")]
-    outputs = [helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT, [*shape, rows.shape[1]])]
-    look_up = helper.make_node("Gather", ["table", "input_ids"], ["last_hidden_state"])
-    graph = helper.make_graph([look_up], "small", inputs, outputs, [numpy_helper.from_array(rows, "table")])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    onnx.checker.check_model(model)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    onnx.save(model, str(path))
+    _save(path, rows, [helper.make_node("Gather", ["table", "input_ids"], ["last_hidden_state"])])
 
 
 def write_mixing_onnx(path: Path, rows: NDArray[np.float32]) -> None:
     """A model whose every output depends on all tokens, whichever of them its library takes for the text's."""
-    inputs = [
-        helper.make_tensor_value_info(n, TensorProto.INT64, ["texts", "tokens"])
-        for n in ("input_ids", "attention_mask")
-    ]
-    outputs = [
-        helper.make_tensor_value_info("last_hidden_state", TensorProto.FLOAT, ["texts", "tokens", rows.shape[1]]),
-        helper.make_tensor_value_info("sentence_embedding", TensorProto.FLOAT, ["texts", rows.shape[1]]),
-    ]
     nodes = [
         helper.make_node("Gather", ["table", "input_ids"], ["tokens_alone"]),
         helper.make_node("ReduceMean", ["tokens_alone"], ["all_tokens"], axes=[1], keepdims=1),
         helper.make_node("Add", ["tokens_alone", "all_tokens"], ["last_hidden_state"]),
         helper.make_node("ReduceMean", ["last_hidden_state"], ["sentence_embedding"], axes=[1], keepdims=0),
     ]
-    graph = helper.make_graph(nodes, "mixing", inputs, outputs, [numpy_helper.from_array(rows, "table")])
+    _save(path, rows, nodes, sentence_embedding=["texts", rows.shape[1]])
+
+
+def _save(path: Path, rows: NDArray[np.float32], nodes: list[onnx.NodeProto], **more: list[str | int]) -> None:
+    """`more`: further outputs, with their shapes."""
+    shape, shapes = ["texts", "tokens"], {"last_hidden_state": ["texts", "tokens", rows.shape[1]], **more}
+    inputs = [helper.make_tensor_value_info(n, TensorProto.INT64, shape) for n in ("input_ids", "attention_mask")]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, one) for name, one in shapes.items()]
+    graph = helper.make_graph(nodes, "small", inputs, outputs, [numpy_helper.from_array(rows, "table")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     onnx.checker.check_model(model)
+    path.parent.mkdir(parents=True, exist_ok=True)
     onnx.save(model, str(path))
 
 

@@ -41,13 +41,6 @@ def test_a_vector_is_close_to_the_float32_model(embedder: LocalEmbedder, text: s
     assert float(embedder.embed_query(text) @ expected) >= 0.97
 
 
-def test_vectors_are_float32_of_unit_length(embedder: LocalEmbedder) -> None:
-    vectors = embedder.embed_documents([text for text, _ in PAIRS]).vectors
-    assert vectors.dtype == embedder.embed_query("x").dtype == np.float32
-    assert vectors.shape == (len(PAIRS), MINILM.dimensions) == (8, 384)
-    assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(len(PAIRS)), abs=1e-5)
-
-
 def test_documents_in_a_batch_equal_each_one_alone_bit_for_bit(embedder: LocalEmbedder) -> None:
     texts = [text for text, _ in PAIRS] + [f"note {n} about the garden " * n for n in range(1, 11)]
     together, again = (

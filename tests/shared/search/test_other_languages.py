@@ -86,6 +86,7 @@ def test_questions_find_what_was_said_in_other_forms_and_in_another_language_wit
 def test_letters_and_characters_are_folded_on_both_sides(said: str, asked: str) -> None:
     tokeniser = Tokeniser()
     assert set(tokeniser.terms(" ".join(query_words(asked)))) <= set(tokeniser.terms(said))
+    assert not set(tokeniser.terms(said)) & set(tokeniser.terms("лад собор сервер")), "other words stay other words"
 
 
 @pytest.mark.parametrize(
@@ -116,6 +117,8 @@ def test_the_language_that_a_question_shows(question: str, language: str) -> Non
         ("Onde eu deixei as minhas chaves?", ["deixei", "chaves"]),
         ("我的钥匙在哪里？", ["钥匙", "匙在"]),
         ("鍵をどこに置いた？", ["こに", "に置", "置い"]),
+        ("А что я тебе говорил про её лодку?", ["говорил", "лодку"]),
+        ("что это?", ["что", "это"]),  # there is nothing else
     ],
 )
 def test_sentence_words_are_not_searched_for(question: str, terms: list[str]) -> None:

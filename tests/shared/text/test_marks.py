@@ -22,6 +22,7 @@ from shared.config.settings import load_settings
 from shared.ranking.extractive_summary import summarise as extract
 from shared.search.types import Hit, Recalled
 from shared.text.marks import harmless, skeleton
+from shared.text.writing import MOST_MARKS, folded, spaced
 from shared.turns.chunk import Chunk
 from shared.turns.chunking import chunks_of
 from shared.turns.records import Turn, loads_object
@@ -141,6 +142,23 @@ def test_time_grows_with_the_length(piece: str) -> None:
         if large <= 20 * small + 0.01:
             return
     pytest.fail(f"{large:.4f} s for 50,000 characters, {small:.4f} s for 5,000")
+
+
+def test_many_marks_on_one_letter_are_cut_before_they_are_put_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NFC and NFKD sort a run of marks in quadratic time: of 40,000 the first ones remain."""
+    given: list[str] = []
+    normalize = unicodedata.normalize
+
+    def noting(form: Any, text: str) -> str:
+        given.append(text)
+        return normalize(form, text)
+
+    monkeypatch.setattr(unicodedata, "normalize", noting)
+    marked = "a" + "\u0301\u0316" * 20_000 + "b"
+    folded.cache_clear()
+    assert [spaced(marked), folded(marked), skeleton(marked)] == [spaced(marked[:31] + "b"), "ab", "ab"]
+    assert given
+    assert max(map(len, given)) == 2 + MOST_MARKS
 
 
 # ------------------------------------------------------------------------------------- every way from memory to a model

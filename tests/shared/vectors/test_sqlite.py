@@ -1,8 +1,10 @@
-"""What only the index in SQLite files is asked: which chats stay in memory, blocks, parts, and files that do not fit themselves."""
+"""What only the index in SQLite files is asked: which chats stay in memory, blocks, parts, which damage is seen, and a full disk."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -11,22 +13,24 @@ import numpy as np
 import pytest
 
 from shared.config.kinds import place_of
-from shared.errors import ReleaseRefused
+from shared.errors import HmemError, ReleaseRefused, StorageError
 from shared.release.manifest import read_manifest, seal
+from shared.system.files import sha256_file
 from shared.vectors import searching
 from shared.vectors.base import Corpus
 from shared.vectors.sqlite.index import SqliteBuilder
 from shared.vectors.vector_files import BLOCK_ROWS, ROW_BYTES, VectorFile
+from tests.support.night.builds import INDEXED, of_chunks
 from tests.support.night.index_world import (
     DIMENSIONS,
     MadeUp,
-    corpus_of,
     make_release,
     notes,
     opened,
     settings_for,
     vector_of,
 )
+from tests.support.night.indexes.damage import files_limited_to, flip_page, sql
 
 VECTORS = place_of("sqlite")
 
@@ -71,25 +75,6 @@ def test_a_part_that_repeats_what_no_part_has_gives_no_answer(tmp_path: Path) ->
         file.chat("1")
 
 
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ("UPDATE blocks SET chat_id = '2' WHERE chat_no = 1", "does not fit its chat"),
-        ("UPDATE blocks SET vectors = CAST(x'00' || vectors AS BLOB) WHERE chat_no = 1", "does not fit its chat"),
-        ("DELETE FROM blocks WHERE chat_no = 1", "holds 0 of 3"),
-        ("UPDATE chats SET vectors = 2 WHERE chat_no = 1", "does not fit its chat"),
-    ],
-)
-def test_a_file_that_does_not_fit_itself_gives_no_answer(tmp_path: Path, change: str, why: str) -> None:
-    """No night builds one, and its hash would be wrong: still another chat's rows must not come out of it."""
-    SqliteBuilder(1).build(tmp_path / VECTORS, corpus_of({chat: notes(chat, 3) for chat in "12"}))
-    with closing(sqlite3.connect(tmp_path / VECTORS / "1.sqlite")) as connection:
-        connection.execute(change)
-        connection.commit()
-    with closing(VectorFile(tmp_path / VECTORS, DIMENSIONS)) as file, pytest.raises(ReleaseRefused, match=why):
-        file.chat("1")
-
-
 def test_a_file_of_another_layout_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searching, "open_embedder", lambda settings: MadeUp())
     with settings_for([], tmp_path) as settings:
@@ -98,3 +83,42 @@ def test_a_file_of_another_layout_is_not_read(tmp_path: Path, monkeypatch: pytes
             connection.execute("PRAGMA user_version = 3")
         seal(path, replace(read_manifest(path), indexes=["sqlite"]))
         assert "has layout 3, this program knows 2" in (opened(settings, path).why_not or "")
+
+
+REPEATS = {"9912": {"again": "t7-9912:user#1"}}
+
+SQLITE_DAMAGE: dict[str, tuple[Callable[[Path], object], type[HmemError], str]] = {
+    "a block is gone": (sql("DELETE FROM blocks WHERE chat_no = 1 AND block_no = 1"), ReleaseRefused, "holds 1024 of 1100 vectors"),
+    "a chat is gone": (sql("DELETE FROM chats WHERE chat_no = 2"), ReleaseRefused, "holds other chats"),
+    "a chat of nobody": (sql("INSERT INTO chats VALUES (9, '1', 0, '{}')"), ReleaseRefused, "holds other chats"),
+    "other vectors": (sql("UPDATE blocks SET vectors = zeroblob(60 * 64) WHERE chat_no = 2"), ReleaseRefused, "holds other vectors of a chat"),
+    "other ids": (
+        sql("UPDATE blocks SET ids = CAST(replace(CAST(ids AS TEXT), 't7-', 't9999-') AS BLOB)"), ReleaseRefused, "holds other chunks"),
+    "a repeated chunk of another": (
+        sql("UPDATE chats SET repeated = CAST(replace(CAST(repeated AS TEXT), 't7-', 't8-') AS BLOB)"), ReleaseRefused, "repeats other chunks"),
+    "two chats changed places": (
+        sql("UPDATE chats SET chat_no = -chat_no", "UPDATE chats SET chat_no = chat_no + 3"), ReleaseRefused, "does not fit its chat"),
+    "a vector that is too long": (
+        sql("UPDATE blocks SET vectors = CAST(x'00' || vectors AS BLOB) WHERE chat_no = 1"), ReleaseRefused, "does not fit its chat"),
+    "a flipped byte": (lambda p: flip_page(p, 1), StorageError, "is damaged"),
+    "half of it": (lambda p: os.truncate(p, p.stat().st_size // 2), StorageError, "is damaged"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SQLITE_DAMAGE)
+def test_damage_to_closed_vectors_is_seen(tmp_path: Path, name: str) -> None:
+    damage, error, why = SQLITE_DAMAGE[name]
+    place, corpus, builder = tmp_path / VECTORS, of_chunks(INDEXED, REPEATS), SqliteBuilder(1)
+    builder.build(place, corpus)
+    (part,) = place.iterdir()
+    before = sha256_file(part)
+    assert builder.check(place, tmp_path / "scratch", corpus).vectors == {"9912": 1100, "-100123": 60}
+    assert (sha256_file(part), [*tmp_path.rglob("*")]) == (before, [place, part]), "the proof leaves no trace"
+    damage(part)
+    with pytest.raises(error, match=why):
+        builder.check(place, tmp_path / "scratch", corpus)
+
+
+def test_a_full_disk_is_a_storage_error_for_sqlite_too(tmp_path: Path) -> None:
+    with files_limited_to(4096), pytest.raises(StorageError, match="SQLite could not write the index"):
+        SqliteBuilder(1).build(tmp_path / VECTORS, of_chunks(INDEXED))

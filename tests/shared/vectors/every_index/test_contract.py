@@ -15,14 +15,12 @@ import pytest
 from shared.config.kinds import indexes, place_of
 from shared.config.settings import Settings
 from shared.errors import EmbeddingError
-from shared.release.manifest import list_files, read_manifest, verify
-from shared.system.files import sha256_file
+from shared.release.manifest import read_manifest
 from shared.vectors.base import backend_of
 from shared.vectors.searching import AskingBackend
 from tests.support.night.index_world import (
     DIMENSIONS,
     IDENTITY,
-    SAID,
     MadeUp,
     Said,
     finds,
@@ -206,17 +204,6 @@ def test_closed_while_it_is_asked_it_says_so_and_harms_nobody(backend: Callable[
     found.close()
     found.open()
     assert finds(found), "it may be opened again"
-
-
-def test_reading_writes_nothing(tmp_path: Path, backend: Callable[[Said], AskingBackend]) -> None:
-    found = backend(SAID)
-    path = tmp_path / "releases" / "1"
-    before = {file: sha256_file(path / file) for file in list_files(path)}
-    for chat, chunks in SAID.items():
-        found.similarities("a question", chat, list(chunks))
-    found.close()
-    verify(path)
-    assert {file: sha256_file(path / file) for file in list_files(path)} == before
 
 
 def test_what_the_manifest_promises_must_be_there(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from shared.release.manifest import list_files
 from shared.search.recall import OpenRelease
 from shared.search.types import HiddenTurns, Query
 from shared.system.files import sha256_file
-from tests.support.night.index_world import SAID, MadeUp, finds, make_release, nearest, notes, opened
+from tests.support.night.index_world import SAID, MadeUp, make_release, nearest, notes, opened
 
 
 def grown() -> dict[str, dict[str, str]]:
@@ -66,29 +64,3 @@ def test_what_was_forgotten_is_in_no_later_index(
     assert np.isnan(found_later.similarities(said["1"][gone], "1", [gone])).all()
     found_later.close()
     assert not [file for file in list_files(second) if gone.encode() in (second / file).read_bytes()]
-
-
-def test_a_switch_and_a_way_back_while_questions_are_asked(
-    tmp_path: Path, settings: Settings, name: str, embedder: MadeUp
-) -> None:
-    """Each reader answers from its own release to the end, whichever one is current."""
-    first = make_release(settings, tmp_path, [name], SAID)
-    second = make_release(settings, tmp_path, [name], grown(), run=2, earlier=(first, SAID))
-    old, stop = opened(settings, first, name), threading.Event()
-
-    def ask() -> set[str]:
-        seen = set[str]()
-        while not stop.is_set():
-            seen.update(nearest(old, "note 35 of 1", "1", grown()))
-        return seen
-
-    with ThreadPoolExecutor(4) as pool:
-        answers = [pool.submit(ask) for _ in range(4)]
-        new = opened(settings, second, name)
-        assert nearest(new, "note 35 of 1", "1", grown()) == ["1/35"]
-        new.close()
-        with closing(opened(settings, first, name)) as again:
-            assert finds(again)
-        stop.set()
-        assert {one for answer in answers for one in answer.result()}.isdisjoint({"1/35"})
-    old.close()

@@ -31,18 +31,6 @@ def test_what_no_release_names_is_swept_away(tmp_path: Path, server: tuple[str, 
         assert finds(kept)
 
 
-def test_another_installation_on_the_same_server_is_left_alone(
-    tmp_path: Path, server: tuple[str, Settings], embedder: MadeUp
-) -> None:
-    name, ours = server
-    theirs = ours.model_copy(update={"index_name": f"{ours.index_name}-2"})
-    release = make_release(theirs, tmp_path, [name], SAID)
-    assert builder_on(ours, name).sweep([]) == []
-    with closing(opened(theirs, release, name)) as found:
-        assert found.is_available(), found.why_not
-    assert builder_on(theirs, name).sweep([]) == served_names(release)
-
-
 @pytest.mark.slow
 def test_a_server_that_is_away_costs_the_vectors_and_no_time(
     tmp_path: Path, server: tuple[str, Settings], embedder: MadeUp, monkeypatch: pytest.MonkeyPatch

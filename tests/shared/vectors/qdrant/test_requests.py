@@ -6,16 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-from qdrant_client.http import models
 
 from shared.config.kinds import place_of
 from shared.config.settings import Settings
-from shared.errors import ReleaseRefused
 from shared.vectors.qdrant import index as qdrant
-from shared.vectors.qdrant.index import ensure, point_id
+from shared.vectors.qdrant.index import point_id
 from tests.servers.qdrant_api import QdrantApi
 from tests.support.night.index_world import DIMENSIONS
-from tests.support.night.indexes.on_qdrant import built, looking
+from tests.support.night.indexes.on_qdrant import built
 
 QDRANT = place_of("qdrant")
 
@@ -49,18 +47,3 @@ def test_ids_are_told_apart() -> None:
     pairs = [("a", "bc"), ("ab", "c"), ("", "abc"), ("abc", ""), ("a\x00b", "c"), ("a", "\x00bc"), ("1:", "a"), ("1", ":a")]  # fmt: skip
     assert len({point_id(*pair) for pair in pairs}) == len(pairs)
     assert point_id("9912", "t1:user#1") == "6058ea0d-1258-51d1-8a8e-99263c556872", "the ids of what is stored"
-
-
-@pytest.mark.parametrize(
-    ("size", "distance", "why"),
-    [
-        (31, models.Distance.COSINE, "holds vectors of 31 dimensions, compared by Cosine; 32 and Cosine"),
-        (32, models.Distance.EUCLID, "holds vectors of 32 dimensions, compared by Euclid"),
-    ],
-)
-def test_ensure_keeps_nothing_that_differs(settings: Settings, size: int, distance: models.Distance, why: str) -> None:
-    name = f"{settings.index_name}-1-aaaaaaaa"
-    with looking(settings) as client:
-        client.create_collection(name, vectors_config=models.VectorParams(size=size, distance=distance))
-        with pytest.raises(ReleaseRefused, match=why):
-            ensure(client, name, 32)
