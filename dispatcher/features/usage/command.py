@@ -11,8 +11,6 @@ import typer
 from dispatcher.cli.arguments import Json, connect
 from dispatcher.features.usage.counts import read_usage
 from dispatcher.features.usage.keys import EVERY_CHAT
-from dispatcher.features.usage.limits import ALL, DailyLimits
-from dispatcher.features.usage.settings import UsageSettings
 from shared.system.command import application, print_json, start
 from shared.text.format import counted
 
@@ -24,30 +22,19 @@ def usage(
     days: Annotated[int, typer.Option(min=1, max=32, help="How many days, today included.")] = 7,
     json: Json = False,
 ) -> None:
-    """Messages, tokens and cost of each chat in the last days, most expensive first; and what DAILY_LIMIT allows it a day."""
+    """Messages, tokens and cost of each chat in the last days, most expensive first."""
     settings = start(logs=False)
     found = read_usage(connect(settings), datetime.now(settings.timezone).date(), days)
-    limits = DailyLimits.parse(settings.of(UsageSettings).daily_limit)
     if json:
-        rows = [
-            {"chat_id": None if chat == EVERY_CHAT else chat} | asdict(one) | {"limits": _limits(limits, chat)}
-            for chat, one in found.items()
-        ]
-        print_json(rows)
+        print_json([{"chat_id": None if chat == EVERY_CHAT else chat} | asdict(one) for chat, one in found.items()])
         return
     if not found:
         typer.echo(f"No messages in the last {counted(days, 'day')}.", err=True)
         return
-    typer.echo(f"{'chat':16} {'messages':>9} {'tokens in':>11} {'out':>9} {'cached':>11} {'USD':>9}  limits of a day")
+    typer.echo(f"{'chat':16} {'messages':>9} {'tokens in':>11} {'out':>9} {'cached':>11} {'USD':>9}")
     for chat, one in found.items():
         name = "all chats" if chat == EVERY_CHAT else chat
         typer.echo(
             f"{name:16} {one.messages:9,.0f} {one.input_tokens + one.cache_write:11,.0f} {one.output_tokens:9,.0f} {one.cache_read:11,.0f} "
-            f"{one.cost_usd:9.2f}  {', '.join(_limits(limits, chat)) or '-'}"
+            f"{one.cost_usd:9.2f}"
         )
-
-
-def _limits(limits: DailyLimits, chat: str) -> list[str]:
-    """Those of this row alone."""
-    everyones = chat == EVERY_CHAT
-    return [one.text for one in limits.of(chat) if (one.chat == ALL) == everyones]

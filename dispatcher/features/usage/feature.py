@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @hook
 def commands() -> Sequence[CommandEntry]:
-    summary = "Messages, tokens and cost of each chat in the last days, most expensive first; and what DAILY_LIMIT allows it a day."
+    summary = "Messages, tokens and cost of each chat in the last days, most expensive first."
     return [CommandEntry("usage", "dispatcher.features.usage.command", summary)]
 
 
