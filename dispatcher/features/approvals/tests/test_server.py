@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,6 @@ from dispatcher.features.approvals.server import BROKEN, approval_server
 async def decide(tool: str, given: dict[str, Any]) -> str:
     if tool == "Broken":
         raise RuntimeError("no Redis")
-    if tool == "Slow":
-        await asyncio.sleep(900)
     return "" if given.get("may") else f"{tool} was denied."
 
 
@@ -55,24 +54,17 @@ class Client:
 def test_it_answers_as_the_cli_needs_it(tmp_path: Path) -> None:
     async def run() -> None:
         async with approval_server(decide, tmp_path) as config:
-            client = Client(config)
-            try:
+            with closing(Client(config)) as client:
                 hello = await client.ask("initialize", {"protocolVersion": "2025-11-25"})
                 assert hello["result"]["protocolVersion"] == "2025-11-25"
                 assert [one["name"] for one in (await client.ask("tools/list"))["result"]["tools"]] == ["ask"]
                 assert (await client.ask("server/discover"))["error"]["code"] == -32601
-                given = {"may": True, "text": "ü \ud800"}
-                assert await client.verdict({"tool_name": "Bash", "input": {"may": 1}}) == {
-                    "behavior": "allow",
-                    "updatedInput": {"may": 1},
-                }
-                assert (await client.verdict({"tool_name": "Bash", "input": given}))["behavior"] == "deny", "not text"
-                assert await client.verdict({"tool_name": "Bash", "input": {}}) == {
-                    "behavior": "deny",
-                    "message": "Bash was denied.",
-                }
-            finally:
-                client.close()
+                allowed = {"behavior": "allow", "updatedInput": {"may": 1}}
+                assert await client.verdict({"tool_name": "Bash", "input": {"may": 1}}) == allowed
+                denied = {"behavior": "deny", "message": "Bash was denied."}
+                assert await client.verdict({"tool_name": "Bash", "input": {}}) == denied
+                no_text = {"may": True, "text": "ü \ud800"}
+                assert (await client.verdict({"tool_name": "Bash", "input": no_text}))["behavior"] == "deny"
         assert list(tmp_path.iterdir()) == []
 
     asyncio.run(run())
@@ -80,19 +72,13 @@ def test_it_answers_as_the_cli_needs_it(tmp_path: Path) -> None:
 
 def test_what_goes_wrong_is_a_refusal(tmp_path: Path) -> None:
     wrong = [
-        {"tool_name": "Broken", "input": {"may": 1}},
-        {"tool_name": 3, "input": {"may": 1}},
-        {"tool_name": "Bash", "input": "may"},
-        [],
-    ]
+        {"tool_name": "Broken", "input": {"may": 1}}, {"tool_name": 3, "input": {"may": 1}}, {"tool_name": "Bash", "input": "may"}, [],
+    ]  # fmt: skip
 
     async def run() -> list[dict[str, Any]]:
         async with approval_server(decide, tmp_path) as config:
-            client = Client(config)
-            try:
+            with closing(Client(config)) as client:
                 return [await client.verdict(arguments) for arguments in wrong]
-            finally:
-                client.close()
 
     assert asyncio.run(run()) == [{"behavior": "deny", "message": BROKEN}] * len(wrong)
 
@@ -100,15 +86,11 @@ def test_what_goes_wrong_is_a_refusal(tmp_path: Path) -> None:
 def test_a_program_that_connects_later_finds_nobody(tmp_path: Path) -> None:
     async def run() -> None:
         async with approval_server(decide, tmp_path) as config:
-            client = Client(config)
-            try:
+            with closing(Client(config)) as client:
                 await client.ask("ping")
                 assert not client.socket.exists()
-                another = Client(config)
-                assert another.process.wait(600) != 0
-                another.close()
-            finally:
-                client.close()
+                with closing(Client(config)) as another:
+                    assert another.process.wait(600) != 0
 
     asyncio.run(run())
 
@@ -116,13 +98,13 @@ def test_a_program_that_connects_later_finds_nobody(tmp_path: Path) -> None:
 def test_a_question_ends_with_the_call(tmp_path: Path) -> None:
     ended, begun = [], asyncio.Event()
 
-    async def slow(tool: str, given: dict[str, Any]) -> str:
+    async def slow(tool: str, _: dict[str, Any]) -> str:
         begun.set()
         try:
-            return await decide(tool, given)
-        except asyncio.CancelledError:
+            await asyncio.sleep(900)
+        finally:
             ended.append(tool)
-            raise
+        return ""
 
     async def run() -> None:
         async with approval_server(slow, tmp_path) as config:

@@ -7,7 +7,7 @@ import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from dispatcher.features.media.transcription import Spoken, Transcriber
 from shared.errors import SettingsError
 from shared.turns.media import Media
 from tests.servers.files.transcription_api import TranscriptionApi
+from tests.support.machine import script
 from tests.support.world import REPOSITORY, World
 
 OGG = b"OggS" + bytes(range(256)) * 20
@@ -45,7 +46,7 @@ def refused(world: World, **settings: Any) -> str:
     return str(error.value)
 
 
-@pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/", "/v1/audio/transcriptions"])
+@pytest.mark.parametrize("path", ["", "/v1/", "/v1/audio/transcriptions"])
 def test_the_recording_is_sent_as_the_service_wants_it(light: World, api: TranscriptionApi, path: str) -> None:
     more: dict[str, Any] = {"transcribe_model": "small", "transcribe_key": "sk-test"}
     assert heard(light, spoken=Spoken("de"), transcribe_url=api.url + path, **more) == "Hello there."
@@ -113,22 +114,11 @@ whisper_child.main()
 def test_a_model_that_is_too_large_for_its_memory_is_a_sentence(
     light: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    python = tmp_path / "python"
-    python.write_text(_LARGE.format(python=sys.executable, root=str(REPOSITORY)))
-    python.chmod(0o755)
+    python = script(tmp_path / "python", _LARGE.format(python=sys.executable, root=str(REPOSITORY)))
     monkeypatch.setattr(sys, "executable", str(python))
     assert "choose a smaller model, or raise MemoryMax" in refused(light, transcribe_model="large-v3")
 
 
-#: Stands for this Python: says when it began and ended.
-_SLOW = """#!{python}
-import pathlib, time
-for word in ("begun", "ended"):
-    with pathlib.Path({said!r}).open("a") as said:
-        said.write(word + " ")
-    time.sleep(0.3)
-print('{{"text": "words"}}')
-"""
 #: Wants more memory than its limit, and says how soon the kernel would end it.
 _BOUND = """
 import pathlib, sys
@@ -143,21 +133,18 @@ except MemoryError:
 """
 
 
-def test_faster_whisper_takes_half_of_the_units_memory_at_most_and_one_recording_at_a_time(
-    light: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_faster_whisper_takes_half_of_the_units_memory_at_most() -> None:
     bound = subprocess.run([sys.executable, "-c", _BOUND], capture_output=True, text=True, cwd=REPOSITORY, check=True)
     before = int(Path("/proc/self/oom_score_adj").read_text())
     assert bound.stdout.split() == [str(min(1000, before + 500)), "no"]
     assert 0 < whisper_child.memory_of_unit() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    python, said = tmp_path / "python", tmp_path / "said"
-    python.write_text(_SLOW.format(python=sys.executable, said=str(said)))
-    python.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(python))
+
+
+def test_one_recording_is_heard_at_a_time(light: World, begun_and_ended: Callable[[], list[str]]) -> None:
     transcriber = Transcriber(light.settings(transcribe_model="small").of(MediaSettings))
 
     async def both() -> list[str]:
         return await asyncio.gather(*(transcriber.text_of(VOICE, OGG, UNKNOWN) for _ in range(2)))
 
     assert asyncio.run(both()) == ["words", "words"]
-    assert said.read_text().split() == ["begun", "ended"] * 2
+    assert begun_and_ended() == ["begun", "ended"] * 2

@@ -13,6 +13,7 @@ import sys
 import tarfile
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,6 @@ from dispatcher.features.media.documents import child, conversion
 from dispatcher.features.media.documents.conversion import Document, DocumentReader
 from dispatcher.features.media.tests.documents import samples as documents
 from tests.servers.loopback import Loopback
-from tests.support.machine import script
 from tests.support.world import REPOSITORY, World
 
 TEXT = "The notice period is three months. Übung macht den Meister."
@@ -162,30 +162,12 @@ def test_paragraphs_in_paragraphs_hold_no_reader(reader: DocumentReader, monkeyp
     assert time.monotonic() - began < 1 + child.CPU_SLACK_SECONDS + conversion.START_SECONDS
 
 
-#: Stands for this Python: says when it began and ended.
-_SLOW = """#!{python}
-import pathlib, time
-for word in ("begun", "ended"):
-    with pathlib.Path({said!r}).open("a") as said:
-        said.write(word + " ")
-    time.sleep(0.3)
-print('{{"form": "text", "text": "words", "characters": 5, "pages": 0}}')
-"""
-
-
-def test_one_document_is_read_at_a_time(
-    reader: DocumentReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    python, said = tmp_path / "python", tmp_path / "said"
-    said.touch()
-    script(python, _SLOW.format(python=sys.executable, said=str(said)))
-    monkeypatch.setattr(sys, "executable", str(python))
-
+def test_one_document_is_read_at_a_time(reader: DocumentReader, begun_and_ended: Callable[[], list[str]]) -> None:
     async def both() -> None:
         await asyncio.gather(*(reader.read(documents.docx(TEXT)) for _ in range(2)))
 
     asyncio.run(both())
-    assert said.read_text().split() == ["begun", "ended"] * 2
+    assert begun_and_ended() == ["begun", "ended"] * 2
 
 
 @pytest.mark.parametrize(("ahead", "made"), [
