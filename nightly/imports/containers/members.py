@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO
 from zipfile import BadZipFile
@@ -16,6 +17,9 @@ from shared.turns.records import RecordRefused
 
 #: The longest string, line or message, in bytes: anything longer was not written by a person, and would have to be in memory whole.
 MOST_TEXT_BYTES = 16 << 20
+
+#: By so much of it a file is recognised.
+BEGINNING_BYTES = 1 << 16
 
 #: What reading a damaged archive or disk raises.
 _DAMAGE = (BadZipFile, zlib.error, EOFError, OSError, NotImplementedError)
@@ -38,6 +42,12 @@ class Member:
     def folder(self) -> str:
         """The name of the folder it lies in; "" at the top."""
         return PurePosixPath(self.name).parent.name
+
+    @cached_property
+    def beginning(self) -> bytes:
+        """Without a byte order mark. RecordRefused if it cannot be read."""
+        with closing(self.open()) as stream:
+            return io.BufferedReader(stream, BEGINNING_BYTES).read(BEGINNING_BYTES).removeprefix(BOM)
 
     def open(self) -> MemberStream:
         """RecordRefused if it cannot be opened."""
