@@ -73,6 +73,14 @@ class RawRecord:
             raise TypeError("redis_type is not a string")
         return cls(_bytes_of("key", record), record["redis_type"], _bytes_of("value", record))
 
+    @classmethod
+    def proven(cls, record: dict[str, Any]) -> RawRecord:
+        """The same, if it matches its hash."""
+        raw = cls.from_json(record)
+        if raw.sha256 != record["sha256"]:
+            raise ValueError(f"record {record['sha256']} does not match its hash")
+        return raw
+
 
 def stored_records(path: Path) -> Iterator[RawRecord]:
     """The records of a file of lines, as the export step writes it."""
@@ -281,10 +289,10 @@ def _refuse_unless_sound(line: dict[str, Any]) -> None:
             timestamp_of(line["timestamp"])
         if not isinstance(line["sha256"], str):
             raise ValueError("an erased record has no hash")
-    elif RawRecord.from_json(line).sha256 != line["sha256"]:
-        raise ValueError(f"record {line['sha256']} does not match its hash")
-    elif kind == "event":
-        event_of(line)
+    else:
+        RawRecord.proven(line)
+        if kind == "event":
+            event_of(line)
 
 
 def write_texts(directory: Path, run: int, texts: Iterable[WrittenText]) -> None:

@@ -14,7 +14,7 @@ from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 from nightly import pipeline
-from nightly.archive.catalog import Catalog, recomputed
+from nightly.archive.catalog import recomputed
 from nightly.archive.incoming import judge, read_records, turn_keys
 from nightly.imports.candidates import Candidate, ReadCandidate, Wanted, files_of
 from nightly.imports.containers.opening import printable
@@ -147,7 +147,12 @@ def plan(settings: Settings, request: Request, reporter: Reporter, *, elsewhere:
     with tempfile.TemporaryDirectory(prefix="hmem-plan-") as name:
         folder = Path(name)
         staged, findings = _stage(folder / "imports", settings, request, reporter)
-        for turn in _planned(settings, staged, folder, reporter, tally, elsewhere=elsewhere) if staged else ():
+        new: Iterator[Turn] = iter(())
+        if staged and elsewhere:
+            new = _new_by_release(settings, StagedImport(staged), tally)
+        elif staged:
+            new = _new_turns(settings, staged, folder, reporter, tally)
+        for turn in new:
             if is_fact(turn):
                 facts.append({"chat_id": turn.chat_id, "at": turn.timestamp, "text": turn.content})
                 continue
@@ -160,16 +165,6 @@ def plan(settings: Settings, request: Request, reporter: Reporter, *, elsewhere:
     shown = {"conversations": [*map(vars, conversations.values())], "facts": facts}
     report = vars(findings) | tally.to_json() | shown
     return report | {"text": lines(report, settings.timezone, dry=True)}
-
-
-def _planned(
-    settings: Settings, staged: Path, folder: Path, reporter: Reporter, tally: ImportCounts, *, elsewhere: bool
-) -> Iterator[Turn]:
-    if elsewhere:
-        yield from _new_by_release(settings, StagedImport(staged), tally)
-        return
-    with recomputed(settings, reporter) as catalog:
-        yield from _new_turns(settings, staged, folder, catalog, tally)
 
 
 def _new_by_release(settings: Settings, staged: Iterable[Candidate], tally: ImportCounts) -> Iterator[Turn]:
@@ -193,11 +188,13 @@ def _released_ids(settings: Settings, chat_id: str) -> set[str]:
         return {turn_id for chunk in index.chunks_of(chat_id) for turn_id in chunk.turn_ids}
 
 
-def _new_turns(settings: Settings, staged: Path, folder: Path, catalog: Catalog, tally: ImportCounts) -> Iterator[Turn]:
+def _new_turns(
+    settings: Settings, staged: Path, folder: Path, reporter: Reporter, tally: ImportCounts
+) -> Iterator[Turn]:
     """The turns that are new; counts the import's verdicts, after those of imports that already wait for the night."""
     waiting = [path for path in staged_files(imports_dir(settings)) if path.name != staged.name]
     imports = [StagedImport(path) for path in [*waiting, staged]]
-    with connect(settings) as client:
+    with recomputed(settings, reporter) as catalog, connect(settings) as client:
         values = cast(list[bytes], client.lrange(keys.TOMBSTONES, 0, -1))
         obeyed = judge(values, settings, catalog.tombstones).obeyed
         with open_filter(settings, catalog, folder, imports, read_records(client, turn_keys(client)), obeyed) as known:

@@ -15,11 +15,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from nightly.archive.segments import RawRecord, turn_of
 from shared.errors import InvalidInput
+from shared.text.times import moment
 from shared.turns.message_origin import Forward, Origin
-from shared.turns.records import ANSWERS, FACT, RecordRefused, Turn, dumps
+from shared.turns.records import ANSWERS, FACT, RecordRefused, Turn, dumps, timestamp_of
 from shared.wire import keys
 
 BOM = b"\xef\xbb\xbf"
@@ -64,10 +66,7 @@ class Candidate:
     @classmethod
     def from_json(cls, line: dict[str, Any]) -> Candidate:
         """As `to_json` wrote it; ValueError, KeyError or TypeError for anything else."""
-        record = RawRecord.from_json(line)
-        if record.sha256 != line["sha256"]:
-            raise ValueError("a record does not match its hash")
-        return cls(line["source"], line["unit"], record)
+        return cls(line["source"], line["unit"], RawRecord.proven(line))
 
 
 def come_again(candidate: Candidate, undone: Collection[str]) -> Candidate:
@@ -94,6 +93,16 @@ def turn_candidate(source: str, unit: int, turn: Turn) -> Candidate:
     marked = replace(turn, extra={**turn.extra, "source": turn.extra.get("source", source)})
     record = RawRecord(keys.turn(turn.task_id, turn.role).encode(), "string", marked.to_json())
     return Candidate(marked.extra["source"], unit, record)
+
+
+def time_of(written: object, zone: ZoneInfo) -> float:
+    """POSIX seconds of a number or an ISO 8601 text (in `zone` if it names none); RecordRefused otherwise."""
+    try:
+        return timestamp_of(moment(written, zone))
+    except RecordRefused:
+        raise
+    except ValueError as error:
+        raise RecordRefused("its time is not valid") from error
 
 
 def noted_by(program: str) -> dict[str, Any]:

@@ -27,10 +27,10 @@ BUDGETS = {
     "dispatcher/queue": 1113,
     "dispatcher/releases": 435,
     "nightly": 330,
-    "nightly/archive": 1737,
-    "nightly/backfill": 345,
+    "nightly/archive": 1743,
+    "nightly/backfill": 344,
     "nightly/cli": 634,
-    "nightly/imports": 3410,
+    "nightly/imports": 3394,
     "nightly/index": 790,
     "nightly/night": 787,
     "nightly/steps": 951,
@@ -48,7 +48,7 @@ BUDGETS = {
     "shared/turns": 1111,
     "shared/vectors": 1525,
     "shared/wire": 662,
-    "tests": 43490,
+    "tests": 43444,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 74, 40, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 46_119
+    assert product <= 46_108
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

@@ -59,7 +59,13 @@ class Member:
     def lines(self) -> Iterator[tuple[int, str | None, int]]:
         """(number from 1, line without its end, bytes so far), as text; None for a line that is too long. RecordRefused if it is no text in UTF-8."""
         with closing(self.open()) as stream:
-            yield from _lines(stream)
+            reader = io.BufferedReader(stream, 1 << 16)
+            number = done = 0
+            while raw := reader.readline(MOST_TEXT_BYTES + 1):
+                number, done, too_long = number + 1, done + len(raw), len(raw) > MOST_TEXT_BYTES
+                while too_long and not raw.endswith(b"\n") and (raw := reader.readline(1 << 16)):
+                    done += len(raw)
+                yield number, None if too_long else _line(raw, number), done
 
     def text(self) -> str:
         """All of it. RecordRefused if it is longer than MOST_TEXT_BYTES, or no text in UTF-8."""
@@ -112,16 +118,6 @@ class MemberStream(io.RawIOBase):
         if not self.closed:
             self._handle.close()
         super().close()
-
-
-def _lines(stream: MemberStream) -> Iterator[tuple[int, str | None, int]]:
-    reader = io.BufferedReader(stream, 1 << 16)
-    number = done = 0
-    while raw := reader.readline(MOST_TEXT_BYTES + 1):
-        number, done, too_long = number + 1, done + len(raw), len(raw) > MOST_TEXT_BYTES
-        while too_long and not raw.endswith(b"\n") and (raw := reader.readline(1 << 16)):
-            done += len(raw)
-        yield number, None if too_long else _line(raw, number), done
 
 
 def _line(raw: bytes, number: int) -> str:

@@ -57,14 +57,10 @@ def _archived(record: dict[str, Any]) -> RawRecord:
     if record.get("kind") != "turn":
         raise RecordRefused("neither a turn nor a line of an archive")
     try:
-        raw = RawRecord.from_json(record)
-        if raw.sha256 != record["sha256"]:
-            raise RecordRefused("the record does not match its hash")
+        return RawRecord.proven(record)
     except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, RecordRefused):
-            raise
-        raise RecordRefused("a line of an archive lacks a field, or has one of another type") from error
-    return raw
+        why = "a line of an archive lacks a field, has one of another type, or does not match its hash"
+        raise RecordRefused(why) from error
 
 
 def _recognise(export: Export) -> str | None:

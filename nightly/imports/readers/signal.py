@@ -28,13 +28,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import Found, ReadCandidate
+from nightly.imports.candidates import Found, ReadCandidate, time_of
 from nightly.imports.containers.members import Member
 from nightly.imports.containers.opening import Export, opened_export, printable
 from nightly.imports.formats import ImportFormat, Source, file_by_file
@@ -260,21 +259,12 @@ def _json(line: str | None, account: _Account, chat: _Chat, zone: ZoneInfo) -> _
     body, sender = record.get("body"), record.get("sender")
     if not isinstance(body, str) or not body.strip() or record.get("deleted") is True:
         return _NO_TEXT
-    try:
-        at = _moment(str(record.get("date")), zone)
-    except (ValueError, OverflowError) as error:
-        raise RecordRefused("its time is not valid") from error
+    at = time_of(record.get("date"), zone)
     quote = record.get("quote")
     quoted = {"text": re.sub(r"(?m)^> ?", "", quote).strip()} if isinstance(quote, str) and quote.strip() else None
     names = [object_of(one).get("name") for one in list_of(record.get("attachments"))]
     attachment = next(({"kind": "document", "name": name} for name in names if isinstance(name, str)), None)
     return _Message(chat, sender if isinstance(sender, str) else "", body, at, quoted, attachment)
-
-
-def _moment(written: str, zone: ZoneInfo) -> float:
-    """POSIX seconds; ValueError or OverflowError if it is no time."""
-    at = datetime.fromisoformat(written)
-    return timestamp_of((at if at.tzinfo else at.replace(tzinfo=zone)).timestamp())
 
 
 def _full_name(record: dict[str, Any], ahead: str) -> str:

@@ -16,14 +16,13 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 from itertools import repeat
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id
+from nightly.imports.candidates import ReadCandidate, Wanted, made_up_id, time_of
 from nightly.imports.containers.members import Member
 from nightly.imports.containers.opening import Export, opened_export
 from nightly.imports.formats import ImportFormat, Source, file_by_file
@@ -33,7 +32,7 @@ from nightly.night.folder import scratch_database
 from shared.errors import InvalidInput
 from shared.hooks import hook
 from shared.turns.message_origin import Origin
-from shared.turns.records import RecordRefused, Turn, dumps, loads_object, timestamp_of
+from shared.turns.records import RecordRefused, Turn, dumps, loads_object
 
 #: The source of turns in which the bot had no part, and the --bot that says so.
 _OF_PEOPLE, _NOBODY = "telegram-people", "-"
@@ -137,7 +136,10 @@ class Talk:
         if not from_bot:
             self.earlier.ask(number)
         shown = name if isinstance(name, str) and name.strip() and not from_bot else None
-        role, said_at = "asst" if from_bot else "user", _time(message, self.zone)
+        role, said_at = (
+            "asst" if from_bot else "user",
+            time_of(message.get("date_unixtime") or message.get("date"), self.zone),
+        )
         user = None if from_bot else sender_of(message)
         extra = {} if from_bot else self._origin(message).to_json()
         if self.bot == BotAccount():
@@ -333,19 +335,6 @@ def _attachment(message: dict[str, Any]) -> str | None:
         return "photo"
     kind = str(message.get("media_type", ""))
     return _MEDIA.get(kind) or ("document" if "file" in message else None)
-
-
-def _time(message: dict[str, Any], zone: ZoneInfo) -> float:
-    exact, local = message.get("date_unixtime"), message.get("date")
-    try:
-        if exact is not None:
-            return timestamp_of(float(exact))
-        moment = datetime.fromisoformat(str(local))
-        return timestamp_of((moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp())
-    except (ValueError, TypeError, OverflowError) as error:
-        if isinstance(error, RecordRefused):
-            raise
-        raise RecordRefused("the date is not valid") from error
 
 
 def _recognise(export: Export) -> str | None:

@@ -94,29 +94,6 @@ def test_caches_texts_and_damaged_imports_go_too(world: World) -> None:
         assert sorted(written) == ["77", "9912"]
 
 
-def test_a_file_that_keeps_it_is_named_by_the_night(light: World) -> None:
-    talk(light)
-    (light.night_dir / "notes.txt").write_text(f"the owner wrote down: {SECRET}")
-    stone(light)
-    assert light.night()[-1]["still_found"] == [str(light.night_dir / "notes.txt")]
-    assert "still in" in light.command("hmem-night", "status").stdout
-
-
-@pytest.mark.slow
-def test_the_mirror_loses_it_as_well_and_nothing_else(light: World, mirror: Path) -> None:
-    talk(light)
-    (mirror / "notes.txt").write_text("the owner's own")
-    stone(light)
-    light.night()
-    assert places(light, "pelican7731", "кукушка4410") == []
-    assert sorted(path.name for path in mirror.iterdir() if path.stat().st_size) == [
-        "notes.txt",
-        "seg-1.jsonl",
-        "seg-2.jsonl",
-    ]
-    assert verify(light)["mirrored"] == 2
-
-
 def test_a_damaged_mirror_is_not_taken_for_one_from_before(light: World, mirror: Path) -> None:
     talk(light)
     damage(mirror / "seg-1.jsonl")
@@ -128,9 +105,12 @@ def test_a_damaged_mirror_is_not_taken_for_one_from_before(light: World, mirror:
 def restored(light: World, mirror: Path, how: str) -> None:
     """The archive, or the mirror, as it was before the forgetting."""
     talk(light)
+    (mirror / "notes.txt").write_text("the owner's own")
     backup = shutil.copytree(mirror, light.root / "backup")
     stone(light)
     light.night()
+    assert {path.split("/")[0] for path in places(light, "pelican7731", "кукушка4410")} == {"backup"}
+    assert (mirror / "notes.txt").exists()
     for place in {"archive": [archive(light)], "mirror": [mirror], "both": [archive(light), mirror]}[how]:
         shutil.copyfile(backup / "seg-1.jsonl", place / "seg-1.jsonl")
     shutil.rmtree(backup)

@@ -16,7 +16,7 @@ from nightly.steps import flush
 from shared.errors import ArchiveDamaged, MirrorFailed
 from tests.nightly.archive.media.kept_media import PHOTO, file_of, media_files, send
 from tests.servers.ollama_api import DIGEST, OllamaApi
-from tests.support.night.archives import archive, stone, texts
+from tests.support.night.archives import archive, places, stone, texts
 from tests.support.night.mirrors import damage, files, repair, two_nights, verified, verify
 from tests.support.night.steps import replace_step
 from tests.support.night.two_hosts import DayHost
@@ -133,30 +133,8 @@ def far_mirror(day_host: DayHost) -> Iterator[DayHost]:
 
 
 @pytest.mark.slow
-def test_a_mirror_on_another_host_is_proven_and_mended(far_mirror: DayHost) -> None:
-    world, place = far_mirror.world, far_mirror.world.root / "mirror"
-    two_nights(world)
-    assert files(place) == files(archive(world))
-    assert world.redis.keys("hcli:memory:*") == []
-    damage(place / "seg-1.jsonl")
-    world.say("t3", "said after the damage")
-    with pytest.raises(MirrorDiffers, match=r"seg-1\.jsonl"):
-        world.night()
-    repair(world)
-    (archive(world) / "seg-2.jsonl").unlink()
-    with pytest.raises(ArchiveDamaged, match="missing here or of no turn: seg-2"):
-        world.night()
-    repair(world)
-    world.night()
-    assert files(archive(world)).items() <= files(place).items()
-    assert sorted(texts(world)) == ["t1:user#1", "t2:user#1", "t3:user#1"]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("may_delete", [True, False])
-def test_files_of_messages_on_another_host_are_proven_mended_and_forgotten(
-    far_mirror: DayHost, *, may_delete: bool
-) -> None:
+def test_a_mirror_on_another_host_is_proven_mended_and_forgets(far_mirror: DayHost, *, may_delete: bool) -> None:
     world, place = far_mirror.world, far_mirror.world.root / "mirror"
     if may_delete:
         keys = far_mirror.folder / "authorized_keys"
@@ -164,11 +142,22 @@ def test_files_of_messages_on_another_host_are_proven_mended_and_forgotten(
     send(world, "t1", PHOTO)
     send(world, "t2", b"another")
     world.night()
-    assert media_files(place) == media_files(archive(world)) != {}
+    assert (files(place), media_files(place)) == (files(archive(world)), media_files(archive(world)))
+    assert world.redis.keys("hcli:memory:*") == []
     file_of(world, "t2", b"another", base=place).write_bytes(b"x")
-    assert len(repair(world)) == 1
+    damage(place / "seg-1.jsonl")
+    world.say("t3", "said after the damage")
+    with pytest.raises(MirrorDiffers, match=r"seg-1\.jsonl"):
+        world.night()
+    assert len(repair(world)) == 2
+    (archive(world) / "seg-1.jsonl").unlink()
+    with pytest.raises(ArchiveDamaged, match="missing here or of no turn: seg-1"):
+        world.night()
+    repair(world)
     stone(world, turn_ids=frozenset({"t1:user"}))
     world.night()
+    assert files(archive(world)).items() <= files(place).items()
+    assert places(world, "a picture of t1") == []
     assert media_files(archive(world)) == {
         str(file_of(world, "t2", b"another").relative_to(archive(world))): b"another"
     }

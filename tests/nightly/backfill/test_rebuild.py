@@ -59,8 +59,6 @@ def test_everything_is_built_again_without_embedding_anything(light: World) -> N
     assert light.redis.keys("hcli:memory:*") == []
     (empty,) = light.night()
     assert empty["published"] is False
-    told = light.command("hmem-night", "backfill", "archive", "--dry-run").stdout
-    assert "The release would be built of 1 turns and of 0 keys in Redis, with no vectors" in told
 
 
 def test_an_embedder_that_is_away_changes_nothing(world: World, other: dict[str, Any], ollama: TwoModels) -> None:

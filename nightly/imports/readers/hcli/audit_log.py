@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nightly.imports.candidates import ReadCandidate, lines_of
+from nightly.imports.candidates import ReadCandidate, lines_of, time_of
 from nightly.imports.containers.opening import Export
 from nightly.imports.formats import Reader, Source
 from nightly.imports.recognition import first_records
 from nightly.night.folder import scratch_database
 from shared.errors import InvalidInput
-from shared.text.times import moment
-from shared.turns.records import RecordRefused, Turn, chat_id_of, loads_object, task_id_of, timestamp_of, user_id_of
+from shared.turns.records import RecordRefused, Turn, chat_id_of, loads_object, task_id_of, user_id_of
 
 _ASKED = ("task_queued", "task_started")
 _DONE = "task_completed"
@@ -119,10 +118,5 @@ def _failed(record: dict[str, Any]) -> bool:
 
 
 def _time(record: dict[str, Any]) -> float:
-    written = next((record[field] for field in ("timestamp", "time", "ts") if record.get(field) is not None), None)
-    try:
-        return timestamp_of(moment(written, ZoneInfo("UTC")))
-    except ValueError as error:
-        if isinstance(error, RecordRefused):
-            raise
-        raise RecordRefused("the timestamp is not a valid time") from error
+    written = (record[field] for field in ("timestamp", "time", "ts") if record.get(field) is not None)
+    return time_of(next(written, None), ZoneInfo("UTC"))

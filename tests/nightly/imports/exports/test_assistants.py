@@ -43,8 +43,7 @@ def test_chatgpt_keeps_what_was_shown(tmp_path: Path) -> None:
     assert [turn.timestamp for turn in (question, answer, more)] == [NOON, NOON + 4, NOON + 4.001]
     assert question.exchange == answer.exchange != more.exchange
     assert len({turn.task_id for turn in (question, answer, more)}) == 3
-    assert question.origin.attachment is not None
-    assert question.origin.attachment.kind == "photo"
+    assert question.origin.to_json() == {"attachment": {"kind": "photo"}}
     assert [turn.extra["conversation"] for turn in turns(reads)] == ["Boiler"] * 3
     assert [turn.extra["source"] for turn in turns(reads)] == ["chatgpt"] * 3
     assert (question.title, "Boiler" in question.words) == ("Boiler", False)

@@ -42,9 +42,7 @@ def test_signals_own_export(tmp_path: Path) -> None:
         ("Bob B", "are you there?", NOON),
         ("Ann Example", "yes 🦉", NOON + 1),
     ]
-    quote = turns(reads)[1].origin.quote
-    assert quote is not None
-    assert (quote.name, quote.text) == ("Bob B", "are you there?")
+    assert turns(reads)[1].origin.to_json()["quote"] == {"text": "are you there?", "from": "Bob B"}
     assert unread(reads) == ["its time is not valid"]
     assert len(left(reads)) == 2
     bot = read("signal", tmp_path / "export", bot="bob b")
@@ -61,8 +59,7 @@ def test_who_is_mentioned_stands_in_the_words(tmp_path: Path) -> None:
     lines[7]["chatItem"]["standardMessage"]["text"] = text
     found = turns(read("signal", written(tmp_path / "main.jsonl", "\n".join(map(json.dumps, lines)))))
     assert [turn.content for turn in found] == ["🦉 @Bob B and @Ann Example: \ufffc is an object", "yes"]
-    assert found[1].origin.quote is not None
-    assert found[1].origin.quote.text == "@Bob B?"
+    assert found[1].origin.to_json()["quote"]["text"] == "@Bob B?"
 
 
 def test_an_export_without_a_message_says_so(tmp_path: Path) -> None:
