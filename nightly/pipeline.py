@@ -83,7 +83,7 @@ def run_nights(
             failure.note_refused(client, lease.token, error)
             raise
         tidy(settings)
-        target, old = open_target(settings, client), unfinished_run(settings)
+        target, old = open_target(settings), unfinished_run(settings)
         if old is not None and (why := overtaken(settings, old, target.current())):
             reporter.say(f"Night {old} is abandoned: {why}. What it exported is still in Redis or in the archive.")
             ended = {"run": old, "abandoned": why, "finished_at": time.time()}

@@ -56,7 +56,7 @@ def with_model(settings: Settings, model: str) -> Settings:
 def plan(settings: Settings, reporter: Reporter) -> dict[str, Any]:
     """What a backfill would do; nothing is written."""
     with closing(connect(settings)) as client, recomputed(settings, reporter) as catalog:
-        current = open_target(settings, client).current()
+        current = open_target(settings).current()
         with night_embedder(settings) as embedder:
             return {
                 "turns": catalog.counts["turns"],

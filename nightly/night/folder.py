@@ -21,7 +21,7 @@ from redis import Redis
 
 from nightly.night.lease import Lease
 from nightly.night.progress import Reporter
-from nightly.night.target import Target, open_target
+from nightly.night.target import open_target
 from shared.config.settings import Settings
 from shared.system.faults import crash_point
 from shared.system.files import commit_dir, fresh_dir, remove_tree, write_atomic
@@ -40,12 +40,8 @@ class Night:
         self, settings: Settings, folder: Path, client: Redis, lease: Lease, reporter: Reporter, *, accept: bool = False
     ) -> None:
         self.settings, self.folder, self.redis, self.lease, self.report = settings, folder, client, lease, reporter
+        self.target = open_target(settings)
         self.accept = accept  # the owner accepts a release that finds far less than the current one
-
-    @cached_property
-    def target(self) -> Target:
-        """Where the release goes."""
-        return open_target(self.settings, self.redis)
 
     @cached_property
     def state(self) -> dict[str, Any]:

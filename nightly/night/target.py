@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from redis import Redis
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from nightly.night.rsync import TIMED_OUT, RsyncFailed, names_file, rsync
@@ -181,12 +180,12 @@ def transfer(source: Path, names: Sequence[str], destination: str, rsh: str | No
     return sum(int(re.sub(r"\D", "", count)) for count in _MOVED.findall(said))
 
 
-def open_target(settings: Settings, client: Redis) -> Target:
+def open_target(settings: Settings) -> Target:
     """Where PUBLISH_TARGET says."""
     if settings.remote_target:
         return ssh_target(settings, settings.remote_target)
     receiver = Receiver(settings, settings.target_dir)
-    return Target(lambda request: handle(receiver, request, client), f"{settings.target_dir}/incoming/")
+    return Target(lambda request: handle(receiver, request), f"{settings.target_dir}/incoming/")
 
 
 def ssh_target(settings: Settings, place: str) -> Target:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
@@ -55,7 +55,9 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     script = night.redis.register_script((Path(__file__).parent / "flush.lua").read_text(encoding="utf-8"))
     deleted = kept = safe = 0
     served = _Served(night)
-    records = _safe(night, out, nothing=not count)
+    if served.release is None and count:
+        raise ReleaseRefused("There is no current release, so nothing may be deleted. Run the night again.")
+    records = _safe(night, out, served.release.segments if served.release else {})
     batches = in_batches(records, BATCH_BYTES, lambda record: max(len(record.value), SMALLEST_BYTES))
     for batch in night.report.track(batches, count // BATCH_KEYS + 1, "flush"):
         served.refuse_another()
@@ -79,30 +81,27 @@ class _Served:
     """The release whose segments are proven. The owner may go back to another one while the step runs."""
 
     def __init__(self, night: Night) -> None:
-        self._night, self._release, self._asked_at = night, night.target.current(), time.monotonic()
+        self._night, self.release, self._asked_at = night, night.target.current(), time.monotonic()
 
     def refuse_another(self) -> None:
         """ReleaseRefused if another release is current; asked every CURRENT_SECONDS, since the day host may be far away."""
         if time.monotonic() - self._asked_at < CURRENT_SECONDS:
             return
         current, self._asked_at = self._night.target.current(), time.monotonic()
-        if current != self._release:
+        if current != self.release:
             raise ReleaseRefused(
                 "Another release became current while turns were deleted from Redis (a rollback?), so no more were. "
                 "They are archived; a later night deletes them."
             )
 
 
-def _safe(night: Night, out: Path, *, nothing: bool) -> Iterator[RawRecord]:
-    """Those of the exported records that are in segments which the current release was built from. `nothing`: none was exported."""
-    current = night.target.current()
-    if current is None and not nothing:
-        raise ReleaseRefused("There is no current release, so nothing may be deleted. Run the night again.")
+def _safe(night: Night, out: Path, served: Mapping[str, str]) -> Iterator[RawRecord]:
+    """Those of the exported records that are in segments which the current release was built from (`served`: name → sha256)."""
     schema = "CREATE TABLE exported (sha256 TEXT PRIMARY KEY, proven INTEGER NOT NULL) WITHOUT ROWID"
     with closing(scratch_database(out / PROVEN, schema)) as known:
         for name in sorted(_segments_to_read(night, known)):
             segment = Segment(night.archive_dir / name)
-            if current is None or segment.sha256 != current.segments.get(name):
+            if segment.sha256 != served.get(name):
                 continue
             hashes = ((line["sha256"],) for line in segment if line["kind"] not in OTHERS)
             known.executemany("UPDATE exported SET proven = 1 WHERE sha256 = ?", hashes)

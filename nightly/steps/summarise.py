@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def run(night: Night, out: Path) -> dict[str, Any]:
     """`without_summary`: chats that got none, and why."""
     named, counts, without = night.settings.writer_of("summaries"), Counter[str](), dict[str, str]()
     writer = ModelTexts(night, "summarise", named, OPTIONS, refuse=refuse) if named else None
-    try:
+    with closing(writer) if writer else nullcontext():
         last = Last(night)
         refuse_another_start(night, last)
         forgotten = last.forgotten_since(night.result("chunk").get("tombstones", {}))
@@ -74,9 +75,6 @@ def run(night: Night, out: Path) -> dict[str, Any]:
             "failed": writer.failed,
             **writer.result(),
         }
-    finally:
-        if writer:
-            writer.close()
 
 
 def _merged(

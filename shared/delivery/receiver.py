@@ -30,10 +30,10 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
 import orjson
@@ -64,9 +64,6 @@ from shared.system.formats import claim
 from shared.system.privileges import close_to_others
 from shared.system.processes import last_line, module_command, run_bounded
 from shared.vectors.on_server import named_in
-
-if TYPE_CHECKING:
-    from redis import Redis
 
 #: Seconds for the test process.
 TRIAL_TIMEOUT_SECONDS = 300
@@ -187,12 +184,12 @@ class Receiver:
         return record
 
     @_one_at_a_time
-    def switch(self, run: int, token: int, client: Redis | None) -> int | None:
+    def switch(self, run: int, token: int) -> int | None:
         """The commit point (shared/delivery/switch.py). Returns None, or the run that the owner has pinned: then nothing is switched."""
-        from shared.wire.client import RECEIVER, open_redis  # a night makes eight calls, and only this one needs Redis
+        from shared.wire.client import RECEIVER, open_redis  # late: of all that a night asks, only this needs Redis
 
-        with nullcontext(client) if client else open_redis(self._settings.redis_url, RECEIVER) as asked:
-            return switch(self._dir, run, token, asked)
+        with open_redis(self._settings.redis_url, RECEIVER) as client:
+            return switch(self._dir, run, token, client)
 
     @_one_at_a_time
     def rollback(self, run: int) -> None:
@@ -234,7 +231,7 @@ def run_trial(release: Path, current: Path | None, *, accept: bool = False) -> d
     return record
 
 
-def handle(receiver: Receiver, request: str, client: Redis | None = None) -> dict[str, Any]:
+def handle(receiver: Receiver, request: str) -> dict[str, Any]:
     """Execute one request of a night; anything but a verb with its numbers is refused."""
     if not _REQUEST.fullmatch(request):
         raise InvalidInput(
@@ -258,7 +255,7 @@ def handle(receiver: Receiver, request: str, client: Redis | None = None) -> dic
         case ["verify", run, attempt, sealed, *accept]:
             return receiver.verify(int(run), int(attempt), sealed, accept=bool(accept))
         case ["switch", run, token]:
-            return {"pinned": receiver.switch(int(run), int(token), client)}
+            return {"pinned": receiver.switch(int(run), int(token))}
         case ["rollback", run]:
             receiver.rollback(int(run))
             return {}

@@ -77,7 +77,7 @@ def test_the_receiver_refuses_a_memory_directory_of_a_newer_program(light: World
     before = files(light.memory_dir)
     for request in ("begin 1", "verify 1 0", "rollback 1", "prune"):
         with pytest.raises(FormatNewer, match=SENTENCE):
-            handle(Receiver(light.settings(), light.memory_dir), request, light.redis)
+            handle(Receiver(light.settings(), light.memory_dir), request)
     assert files(light.memory_dir) == before
 
 

@@ -81,7 +81,7 @@ def test_what_arrives_in_place_of_a_release_is_not_taken_for_it(light: World, br
 )
 def test_a_release_is_verified_by_its_whole_hash_only(light: World, words: str) -> None:
     with pytest.raises(Exception, match="This key allows only"):
-        receiver.handle(Receiver(light.settings(), light.memory_dir), f"verify 1 7{words}", light.redis)
+        receiver.handle(Receiver(light.settings(), light.memory_dir), f"verify 1 7{words}")
 
 
 def _link(path: Path) -> None:
