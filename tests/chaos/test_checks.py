@@ -22,7 +22,6 @@ EXACTLY = [
     pytest.param("network", 2, None, 3, id="a_night_that_loses_redis_at_a_request_is_mended_by_the_next"),
     pytest.param("network-day", 1, None, 9, id="a_script_of_the_day_that_is_cut_and_repeated_happens_once"),
     pytest.param("pairs", 3, None, 6, id="a_second_death_in_the_mending_run_is_mended_too"),
-    pytest.param("redis-restart", 1, None, 1, id="redis_that_dies_in_mid_export_costs_a_night_at_most"),
 ]
 
 

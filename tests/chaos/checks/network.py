@@ -1,7 +1,7 @@
 """The network to Redis fails at a chosen request: after Redis has carried it out and before the answer is there, before it arrives, or for good.
 
-By night each request of a small night is cut once, in each of these ways; by day each of the dispatcher's scripts. Then Redis itself is
-killed and started again in the middle of an export. A repeat must be harmless: what a lost answer hides has happened.
+By night each request of a small night is cut once, in each of these ways; by day each of the dispatcher's scripts. A repeat must be harmless:
+what a lost answer hides has happened.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from collections import Counter
 from typing import cast
 
 from dispatcher.queue.scripts import script_text
+from shared.errors import exit_codes
 from shared.wire import keys
 from tests.chaos.checks.points import Stage
-from tests.chaos.harness.aftermath import check_dispatcher, check_end, kept, kept_and_mended, mended
-from tests.chaos.harness.forked import ForkedNight, night
+from tests.chaos.harness.forked import night
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.proxy import Action, Proxy
-from tests.chaos.harness.report import Bench, Outcome, RedisServer, chaos
+from tests.chaos.harness.report import Bench, Outcome, chaos
 from tests.support.machine import wait_for
-from tests.support.world import World
+from tests.support.world import Dispatcher, World
 
 #: The ways to cut a request; the last costs seconds, since every further request is tried ten times.
 CUTS: tuple[Action, ...] = ("reply", "request", "gone")
@@ -70,10 +70,10 @@ def _cut_one(stage: Stage, proxy: Proxy, mark: bytes, number: int, action: Actio
     proxy.disarm()
     if not struck:
         raise AssertionError(f"no night makes {what}")
-    check_end(outcome, what, code, output)
-    kept(world, shadow, outcome, what)
+    _check_end(outcome, what, code, output)
+    _kept(world, shadow, outcome, what)
     shadow.say(world, "late", f"said after the cut, number{number}c")
-    mended(world, shadow, outcome, what)
+    _mended(world, shadow, outcome, what)
     return code
 
 
@@ -103,10 +103,10 @@ def by_day(bench: Bench) -> Outcome:
             wait_for(lambda: proxy.struck, "bury to be cut")
             _buried(world, count, outcome, f"bury cut ({action})")
             _struck(proxy, outcome, "bury")
-        check_dispatcher(outcome, running)
+        _check_dispatcher(outcome, running)
     _nothing_in_flight(world, outcome)
     outcome.add(judge(world, shadow))
-    mended(world, shadow, outcome, "a day of cuts")
+    _mended(world, shadow, outcome, "a day of cuts")
     outcome.rounds = outcome.faults
     return outcome
 
@@ -170,38 +170,45 @@ def _nothing_in_flight(world: World, outcome: Outcome) -> None:
         outcome.found("torn", f"{key!r} is left")
 
 
-#: Turns of the export that Redis dies in, and of one round trip of it.
-MANY_TURNS, BATCH = 1200, 200
+# ── After a fault: the night may have ended well or with one of our exit codes, what was said is kept, and the next night mends all.
+
+#: How a disturbed night may end: well, or with an error that says what to do. A traceback (1) or a signal is neither.
+EXPECTED = frozenset({0, *exit_codes()})
 
 
-@chaos("redis-restart", "Redis killed and started again in the middle of an export")
-def restarted(bench: Bench) -> Outcome:
-    world, shadow, outcome = bench.world("restart", light=True), Shadow(), Outcome()
-    chance = bench.random("restart")
-    with Proxy(world.url) as proxy:
-        for number in range(max(1, bench.rounds // 10)):
-            turns = MANY_TURNS if number == 0 else BATCH + 1
-            for turn in range(turns):
-                shadow.say(world, f"r{number}t{turn}", f"the heron number{number}a{turn}x")
-            batches = -(-turns // BATCH)
-            away = chance.choice((0.0, 0.5, 30.0))
-            what = f"Redis gone for {away:g} s in an export"
-            proxy.arm(b"\r\nMGET\r\n", chance.randint(1, batches), "hold")
-            forked = ForkedNight(world, {"REDIS_URL": proxy.url})
-            if not proxy.held.wait(600):
-                raise AssertionError(f"the export was not reached:\n{forked.output()}")
-            _restart(bench.servers["restart"], proxy, forked, away)
-            code = forked.ended(600)
-            check_end(outcome, what, code, forked.output())
-            forked.close()
-            proxy.disarm()
-            kept_and_mended(world, shadow, outcome, what)
-    return outcome
+def _check_end(outcome: Outcome, what: str, code: int | None, output: str) -> None:
+    """A night ended with this; one fault more."""
+    outcome.faults += 1
+    if code not in EXPECTED or "Traceback" in output:
+        outcome.found("torn", f"{what}: the night ended with {code}: {output[-800:]}")
 
 
-def _restart(server: RedisServer, proxy: Proxy, forked: ForkedNight, away: float) -> None:
-    """Kill -9, and start on the same append-only file: at once, soon, or after the night has given up."""
-    server.stop(kill=True)
-    proxy.release.set()
-    forked.ended(away)
-    server.start()
+def _check_dispatcher(outcome: Outcome, running: Dispatcher) -> None:
+    """It ends as it should, and has never stumbled."""
+    code = running.stop()
+    log = running.log.read_text()
+    if code:
+        outcome.found("torn", f"the dispatcher ended with {code}: {log[-800:]}")
+    if "Traceback" in log:
+        outcome.found("torn", f"the dispatcher stumbled: {log[log.index('Traceback') :][:1500]}")
+
+
+def _kept(world: World, shadow: Shadow, outcome: Outcome, what: str) -> None:
+    """The promises hold now."""
+    _count(outcome, judge(world, shadow), what)
+
+
+def _mended(world: World, shadow: Shadow, outcome: Outcome, what: str) -> None:
+    """A night that nobody disturbs ends well, and then all is at rest. One round is done."""
+    outcome.rounds += 1
+    code, output = night(world)
+    if code != 0:
+        outcome.found("torn", f"{what}: the next, undisturbed night ended with {code}: {output[-800:]}")
+        return
+    _count(outcome, judge(world, shadow, at_rest=True), f"after {what}")
+
+
+def _count(outcome: Outcome, found: Outcome, what: str) -> None:
+    outcome.add(found)
+    if not found.clean:
+        outcome.notes.append(f"  that was: {what}")

@@ -15,7 +15,7 @@ from tests.support.world import World
 
 
 class ForkedNight(ForkedProcess):
-    """A night under way. `gated`: it waits for `open_gate` (a tracer may be put on it first). `clock`: seconds that its clock is off."""
+    """A night under way. `gated`: it waits for `open_gate` (a tracer may be put on it first)."""
 
     def __init__(
         self,
@@ -23,12 +23,11 @@ class ForkedNight(ForkedProcess):
         variables: Mapping[str, str] = MappingProxyType({}),
         *,
         gated: bool = False,
-        clock: float = 0.0,
     ) -> None:
         self.log = world.root / "forked.log"
         self.log.write_bytes(b"")
         environment = world.variables(**variables)
-        super().__init__(["hmem-night", "run"], environment, self.log, self.log, gated=gated, clock=clock)
+        super().__init__(["hmem-night", "run"], environment, self.log, self.log, gated=gated)
 
     def ended(self, seconds: float = 120.0) -> int | None:
         """Its exit code (negative: the signal that ended it); None if it still runs then."""
@@ -47,9 +46,9 @@ class ForkedNight(ForkedProcess):
         return self.log.read_text(encoding="utf-8", errors="replace")
 
 
-def night(world: World, *, clock: float = 0.0, **variables: str) -> tuple[int, str]:
+def night(world: World, **variables: str) -> tuple[int, str]:
     """A whole night to its end; exit code and what it printed."""
-    forked = ForkedNight(world, variables, clock=clock)
+    forked = ForkedNight(world, variables)
     try:
         code = forked.ended(600)
         if code is None:

@@ -3,7 +3,6 @@
     "reply"     the server gets the request and answers; the answer is thrown away and the connection cut
     "request"   the connection is cut before the server gets anything
     "gone"      as "reply", and from then on nobody is let in: the network is down until `disarm`
-    "hold"      the request waits at `held` until `release` is set; then it goes on, and so does everything else
 
 A client that sends one request and waits for its answer (ours do, on each connection) makes "the answer that comes next" the right one.
 """
@@ -16,7 +15,7 @@ import threading
 from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
-Action = Literal["reply", "request", "gone", "hold"]
+Action = Literal["reply", "request", "gone"]
 
 #: Bytes of one read; a mark that falls on the border of two reads is still found.
 _BLOCK = 65_536
@@ -31,7 +30,6 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         port = self._listener.getsockname()[1]
         self.url = urlunsplit(parts._replace(netloc=f"127.0.0.1:{port}"))
-        self.held, self.release = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._mark, self._nth, self._action = b"", 0, "reply"
         self._armed = self._down = False
@@ -44,7 +42,6 @@ class Proxy:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.release.set()
         self._listener.close()
         with self._lock:
             left = list(self._sockets)
@@ -57,8 +54,6 @@ class Proxy:
             self._mark, self._nth, self._action = mark.lower(), nth, action
             self._seen = self.struck = 0
             self._armed, self._down = True, False
-        self.held.clear()
-        self.release.clear()
 
     def disarm(self) -> int:
         """Let everything pass again; how many requests with the mark there were."""
@@ -101,11 +96,7 @@ class Proxy:
                 tail = (tail + data)[1 - len(self._mark) :] if len(self._mark) > 1 else b""
                 if action == "request":
                     break
-                if action == "hold":
-                    tail = b""
-                    self.held.set()
-                    self.release.wait()
-                elif action in ("reply", "gone"):
+                if action in ("reply", "gone"):
                     cut.set()  # before the request goes out: its answer may be quick
                 server.sendall(data)
         _close(server)

@@ -58,7 +58,7 @@ class ForkedProcess:
     """`hmem …`, `hmem-night …` or `python -m module …`, started; used as subprocess.Popen is.
 
     `stdout` and `stderr` are files that it appends to. `descriptors` keep their numbers in it. `gated`: it waits for `open_gate` (a tracer may be
-    put on it first). `clock`: seconds that its clock is off. `everybody`: it has no right over files that its user has not, even if that is root.
+    put on it first). `everybody`: it has no right over files that its user has not, even if that is root.
     """
 
     def __init__(
@@ -70,7 +70,6 @@ class ForkedProcess:
         *,
         descriptors: tuple[int, ...] = (),
         gated: bool = False,
-        clock: float = 0.0,
         everybody: bool = False,
     ) -> None:
         self._gate: Connection | None = None
@@ -84,7 +83,6 @@ class ForkedProcess:
                 "recording": recording,
                 "constants": dict(_constants),
                 "gate": theirs,
-                "clock": clock,
                 "everybody": everybody,
                 "descriptors": _Descriptors({one: one for one in descriptors}),
             },
@@ -283,12 +281,11 @@ def _command(
     constants: dict[str, object],
     descriptors: _Descriptors,
     gate: Connection | None = None,
-    clock: float = 0.0,
     everybody: bool = False,
 ) -> None:
     """In the child: become the command, and end as a Python of its own would."""
     gc.freeze()  # what the server has imported is not garbage: each collection would walk through all of it
-    if not (gate or clock or everybody):  # those are passed on to a process that it starts, and only to that
+    if not (gate or everybody):  # those are passed on to a process that it starts, and only to that
         _fork_ours(recording)
     descriptors.take()
     os.setsid()
@@ -306,9 +303,6 @@ def _command(
         wait_for_no_disk()
     if everybody:
         give_up_override()
-    if clock:
-        now = time.time
-        time.time = lambda: now() + clock
     _constants.update(constants)
     for name, value in constants.items():
         setattr(import_module(name.partition(":")[0]), name.partition(":")[2], value)
