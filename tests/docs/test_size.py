@@ -32,13 +32,13 @@ BUDGETS = {
     "nightly/cli": 634,
     "nightly/imports": 3394,
     "nightly/index": 790,
-    "nightly/night": 787,
-    "nightly/steps": 951,
+    "nightly/night": 784,
+    "nightly/steps": 948,
     "nightly/writing": 449,
     "scripts": 2400,
     "shared": 149,
     "shared/config": 904,
-    "shared/delivery": 688,
+    "shared/delivery": 686,
     "shared/embedding": 991,
     "shared/ranking": 737,
     "shared/release": 663,
@@ -48,7 +48,7 @@ BUDGETS = {
     "shared/turns": 1111,
     "shared/vectors": 1525,
     "shared/wire": 662,
-    "tests": 43444,
+    "tests": 43237,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 74, 40, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 46_108
+    assert product <= 46_100
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

@@ -11,17 +11,12 @@ from uuid import uuid4
 
 import pytest
 from redis import Redis
-from redis.exceptions import AuthenticationError, NoPermissionError, ResponseError
+from redis.exceptions import AuthenticationError, ResponseError
 
-from shared.turns.signed import sign_record
-from tests.servers.telegram_api import TelegramApi
-from tests.support.day.forgetting_world import CANARIES, CHAT, planted
 from tests.support.day.hcli_bot import Bot
-from tests.support.day.telegram_bot import Bot as TelegramBot
-from tests.support.day.telegram_bot import wait_until
 from tests.support.machine import free_port, wait_for
 from tests.support.redis.users import DEPLOY, USERS, Guarded, health, refusals
-from tests.support.world import SECRET, World
+from tests.support.world import World
 
 
 @pytest.mark.slow
@@ -65,53 +60,6 @@ def test_day_and_night_as_their_own_users(installed: World, guarded: Guarded, ad
     assert refusals(admin) == []
 
 
-@pytest.mark.slow
-def test_our_bot_as_the_user_bot(installed: World, guarded: Guarded, admin: Redis) -> None:
-    running = installed.start_dispatcher()
-    people = World(installed.root, admin, guarded.urls["bot"], dict(installed.environment))
-    with TelegramApi() as api:
-        bot = TelegramBot(people, api, ALLOWED_CHATS="9912")
-        try:
-            for text in (
-                "hello",
-                "/why",
-                "/retry",
-                "/status",
-                "/model opus",
-                "/cancel",
-                "/new",
-                "/memory",
-                "/forget today",
-            ):
-                before = len(api.texts(9912))
-                last = api.say(9912, text)
-                wait_until(lambda: len(api.texts(9912)) > before, lambda: f"an answer to {text}")  # noqa: B023
-                wait_until(lambda: "…" not in api.texts(9912), lambda: f"the end of {api.texts(9912)}")
-            last = api.press(9912, "haiku")
-            wait_until(
-                lambda: any("Model of this chat: haiku" in text for text in api.texts(9912)),
-                lambda: "the pressed choice",
-            )
-            outbox, message = "hcli:mem:outbox:main", {"chat_id": "9912", "text": "Remember", "created_at": 1.0}
-            admin.rpush(outbox, sign_record(SECRET, outbox, message))
-            wait_until(lambda: "Remember" in api.texts(9912), lambda: "the reminder")
-            for command, answer in (
-                ("/digest on", "The digest is on"),
-                ("/digest", "The digest is on"),
-                ("/digest off", "The digest is off"),
-            ):
-                api.say(9912, command)
-                wait_until(lambda: answer in api.texts(9912)[-1], lambda: f"{answer} in {api.texts(9912)}")  # noqa: B023
-            last += 3
-            api.say(5, "a stranger")
-            api.edit(9912, 2, "hello again")
-            wait_until(lambda: api.offset > last + 2 and api.texts(5), lambda: "the stranger to be told")
-        finally:
-            assert bot.stop() == 0
-    assert running.stop() == 0
-    assert refusals(admin) == []
-
-
 #: Every command of h-cli's bot, in the order of its source: its health check, /status, /stats, /new, /cancel, a message, its answer, the teach mode.
 #: Then every one of its dispatcher: a message, /new by our bot, the session, counters, what was said, the answer.
 OF_H_CLI = {"hcli-bot": """
@@ -141,43 +89,6 @@ def test_h_cli_may_do_all_that_it_does(guarded: Guarded, admin: Redis, user: str
     assert refusals(admin) == []
 
 
-@pytest.mark.slow
-def test_the_owners_commands_as_the_owner(installed: World, guarded: Guarded, admin: Redis) -> None:
-    """Those that look; `hmem talk`, `status` and `forget` have tests of their own."""
-    people = World(installed.root, admin, guarded.urls["tester"], dict(installed.environment))
-    planted(people)
-    admin.delete(f"hcli:mem:why:{CHAT}")
-    admin.acl_log_reset()
-    for command in (
-        ["search", CHAT, "canary"], ["context", CHAT, "canary"], ["memory", "list", CHAT], ["context", CHAT],
-        ["memory", "forget", CHAT, "1"], ["export", CHAT, "--out", str(installed.root / "out")],
-        ["release", "list"], ["forget", "--list"],
-    ):  # fmt: skip
-        installed.command("hmem", *command, REDIS_URL=guarded.urls["owner"])
-    assert refusals(admin) == []
-
-
-@pytest.mark.slow
-def test_forgetting_as_the_owner(installed: World, guarded: Guarded, admin: Redis, tmp_path: Path) -> None:
-    """Every layer of Redis, and the night with the rights of the night's user would be another host's."""
-    people = World(tmp_path, admin, guarded.urls["tester"], dict(installed.environment))
-    planted(people)
-    admin.sadd("hcli:mem:workers", "dead")
-    admin.hset(
-        "hcli:mem:inflight:dead", "dead:1", json.dumps({"task_id": "left", "chat_id": CHAT, "message": CANARIES[0]})
-    )
-    admin.hset("hcli:mem:busy", CHAT, "dead:1")
-    admin.acl_log_reset()
-    forgotten = installed.command(
-        "hmem", "forget", f"--chat={CHAT}", "--yes", "--later", "--json", check=False, REDIS_URL=guarded.urls["owner"]
-    )
-    assert forgotten.returncode == 28, (forgotten.stderr, refusals(admin))
-    (record,) = json.loads(forgotten.stdout)
-    assert record["scan"]["found"] == [], record
-    assert record["layers"]["redis: tasks"] == {"answered": 3}
-    assert refusals(admin) == []
-
-
 def test_the_doctor_finds_nothing_wrong_with_the_dispatchers_rights(installed: World) -> None:
     found = {
         line["name"]: line
@@ -197,38 +108,6 @@ def stranded(admin: Redis) -> None:
 def tombstone() -> dict[str, Any]:
     return {"tombstone_id": str(uuid4()), "chat_id": "9912", "created_at": 1_800_000_000.0,
             "before": 4_000_000_000.0, "turn_ids": None}  # fmt: skip
-
-
-#: Some of what tests/end_to_end/test_redis_rights.py asks of every command and key, really sent.
-REFUSED = {
-    "hcli-bot": ["GET hcli:memory:t:user", "SET hcli:session:9912 x", "SCAN 0", "RPUSH hcli:mem:tombstones x", "EVALSHA x 0", "SCRIPT LOAD return"],
-    "hcli-dispatcher": ["DEL hcli:memory:t:user", "GET hcli:results:t", "HGETALL hcli:mem:inflight:w", "LPUSH hcli:tasks x", "EVALSHA x 0"],
-    "bot": ["RPOP hcli:pending:9912", "MGET hcli:memory:t:user",
-            "RPUSH hcli:mem:outbox:main x", "GET hcli:mem:why:9912", "DEL hcli:tasks", "EVAL 0 0"],
-    "dispatcher": ["UNLINK hcli:memory:t:user", "RENAME hcli:memory:t:user hcli:tasks", "DEL hcli:mem:tombstones", "LPOP hcli:mem:outbox:main"],
-    "night": ["SET hcli:memory:t:user x", "GET hcli:results:t", "RPUSH hcli:tasks x", "RPUSH hcli:mem:tombstones x", "SET hcli:mem:lease:w 1"],
-    "owner": ["SET hcli:memory:t:user x", "DEL hcli:tasks", "LREM hcli:mem:tombstones 1 x", "CONFIG GET *", "EVAL 0 0", "BGREWRITEAOF", "ACL LOG"],
-    "admin": ["GET hcli:memory:t:user", "SCAN 0", "RANDOMKEY", "EVAL 0 0", "CONFIG REWRITE", "ACL SETUSER admin allkeys", "ACL LOAD"],
-}  # fmt: skip
-FOR_ALL = [
-    "FLUSHALL",
-    "ACL LIST",
-    "CONFIG SET maxmemory-policy allkeys-lru",
-    "SHUTDOWN NOSAVE",
-    "KEYS *",
-    "MONITOR",
-    "GET other",
-    "SET other x",
-]
-
-
-@pytest.mark.parametrize("user", USERS)
-def test_what_a_user_must_not_do_is_refused(guarded: Guarded, user: str) -> None:
-    with guarded.client(user) as client:
-        for line in REFUSED[user] + FOR_ALL:
-            with pytest.raises(NoPermissionError):
-                client.execute_command(*line.split())
-                pytest.fail(line)
 
 
 @pytest.mark.parametrize(("user", "call"), [

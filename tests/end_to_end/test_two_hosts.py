@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from shared.errors import PublishFailed, ReleaseRefused, SettingsError
+from shared.errors import LeaseLost, PublishFailed, ReleaseRefused, SettingsError
 from shared.release.manifest import verify
 from tests.support.machine import free_port, wait_for
 from tests.support.night.archives import texts
@@ -27,6 +27,9 @@ def test_a_release_goes_over_ssh_and_is_served(day_host: DayHost) -> None:
     assert sorted(texts(world)) == ["t1:user#1"]
     assert not list((world.memory_dir / "incoming").iterdir())
     assert world.redis.keys("hcli:memory:*") == []
+    stale = day_host.ask("night", "begin 1")
+    assert (stale.returncode, "not above the current" in stale.stderr) == (ReleaseRefused.exit_code, True)
+    assert day_host.ask("night", "switch 1 999").returncode == LeaseLost.exit_code, "a night without the lease"
 
 
 @pytest.mark.slow
@@ -64,22 +67,6 @@ def test_the_key_can_do_nothing_else(day_host: DayHost) -> None:
     tunnel = [*day_host.ssh("night"), "-W", "127.0.0.1:6379", day_host.place]
     assert subprocess.run(tunnel, capture_output=True, check=False, timeout=600).returncode != 0
     assert day_host.ask("stranger", "begin").returncode == 255
-
-
-@pytest.mark.slow
-def test_the_day_host_refuses_what_the_night_may_not(day_host: DayHost) -> None:
-    world = day_host.world
-    world.say("t1", "something")
-    world.command("hmem-night", "run", **day_host.settings())
-    world.environment["HMEM_NIGHT_DIR"] = str(world.root / "fresh-night-host")
-    world.say("t2", "something else")
-    done = world.command("hmem-night", "run", check=False, **day_host.settings())
-    assert done.returncode == ReleaseRefused.exit_code
-    assert "seg-1.jsonl" in done.stderr
-    stale = day_host.ask("night", "begin 1")
-    assert stale.returncode == ReleaseRefused.exit_code
-    assert "not above the current" in stale.stderr
-    assert day_host.ask("night", "switch 1 999").returncode == 19, "a night without the lease"
 
 
 def test_what_is_wrong_with_the_connection_is_one_sentence(light: World) -> None:

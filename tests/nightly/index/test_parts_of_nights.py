@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from shared.release.parts import FANOUT, part_files
 from shared.search import lexical
 from shared.turns.chunk import Chunk
 from tests.support.night.archives import chunks_in
-from tests.support.night.builds import Nights, flipped, rewrite, said
+from tests.support.night.builds import Nights, said
 from tests.support.night.indexes.equal import same
 
 VECTORS = place_of("sqlite")
@@ -87,28 +86,6 @@ def test_a_forgotten_first_of_equal_vectors_leaves_the_next_in_its_place(nights:
     assert names(nights.built / LEXICAL) == ["2.sqlite", "3.sqlite", "4.sqlite"]
     assert names(nights.built / VECTORS) == ["4.sqlite"]
     same(nights.built, _in_order(left))
-
-
-def _made_directory(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-DAMAGE: Mapping[str, Callable[[Path], None]] = {
-    "a flipped byte": lambda path: rewrite(path, flipped),
-    "gone": Path.unlink,
-    "a directory": _made_directory,
-}
-
-
-@pytest.mark.parametrize("name", DAMAGE)
-def test_with_a_part_that_is_not_as_it_was_all_are_made_anew(nights: Nights, name: str) -> None:
-    DAMAGE[name](nights.last / "3" / VECTORS / "2.sqlite")
-    result = nights.published([*three_nights(), said("1", 4)])
-    assert names(nights.built / LEXICAL) == names(nights.built / VECTORS) == ["4.sqlite"]
-    assert (result["copied_forward"], result["added"]) == (0, 8)
-    assert ["cannot be used" in line for line in nights.report.lines] == [True]
-    same(nights.built, _in_order([*three_nights(), said("1", 4)]))
 
 
 def test_parts_of_another_model_or_layout_are_not_taken(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:

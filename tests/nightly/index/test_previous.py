@@ -48,10 +48,8 @@ REFUSED: dict[str, tuple[Callable[[Path], object], dict[str, Any], str]] = {
     "no record": (_without_record, {}, "cannot be used"),
     "a changed record": (_changed_record, {}, "does not match its checksum"),
     "a changed file": (lambda p: rewrite(p / "1" / VECTORS / "1.sqlite", flipped), {}, "was changed"),
-    "a cut file": (lambda p: rewrite(p / "1" / VECTORS / "1.sqlite", lambda c: c[:-1]), {}, "was changed"),
     "a file too few": (lambda p: (p / "1" / VECTORS / "1.sqlite").unlink(), {}, "No such file"),
     "another model": (lambda p: None, {"digest": "d2"}, "another embedding"),
-    "other prefixes": (lambda p: None, {"document_prefix": "passage: "}, "another embedding"),
 }  # fmt: skip
 
 

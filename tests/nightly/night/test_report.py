@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from nightly import pipeline
 from nightly.steps import restart
-from shared.errors import LedgerMismatch, PublishFailed, ReleaseRefused, SettingsError, StorageError
+from shared.errors import LedgerMismatch, PublishFailed, SettingsError
 from shared.wire.keys import NIGHT_FAILED, NIGHT_REPORT
 from tests.support.night.steps import failing_step, replace_step
 from tests.support.world import World
@@ -83,8 +83,6 @@ def test_a_failed_night_says_where_and_is_good_once_it_is_finished(
     ("error", "told"),
     [
         (LedgerMismatch(f"turns of chat {CHAT}: 1 is not 2."), "The counts of the night do not add up; nothing was deleted."),
-        (ReleaseRefused(f"The index has 1 of 2 chunks of chat {CHAT}."), "A release is incomplete"),
-        (StorageError(f"A file operation failed: /x/{CHAT}."), "A disk is full"),
         (ValueError(f"the boiler code is 4711 in {CHAT}"), "A bug in this program (ValueError)"),
     ],
 )  # fmt: skip
