@@ -2,22 +2,69 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dispatcher.health.doctor import every_check
 from tests.support.broken.breaking import Unmakeable
 from tests.support.broken.faults import FAULTS, Answer, Fault
-from tests.support.broken.installation import ANSWER, Installation, Said, after_nights, empty_installation, installation
-from tests.support.broken.on_purpose import PLACE, Outcome, asked, outcome
+from tests.support.broken.installation import (
+    ANSWER,
+    PATIENCE,
+    Installation,
+    Said,
+    after_nights,
+    empty_installation,
+    installation,
+)  # fmt: skip
 from tests.support.machine import script, wait_for
 
 WORDS = re.IGNORECASE | re.DOTALL
+#: Not in the system's temporary directory: our directories in there are a finding of their own.
+PLACE = "/var/tmp"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was said. `findings`: what `hmem doctor --json` tells."""
+
+    doctor: int
+    findings: list[dict[str, Any]]
+    status: Said
+    chat: Said
+    command: Said | None = None
+
+    @property
+    def problems(self) -> list[dict[str, Any]]:
+        return [one for one in self.findings if one["state"] == "problem"]
+
+
+def outcome(fault: Fault, host: Installation) -> Outcome:
+    """Break it and ask everybody; Unmakeable where that cannot be done here."""
+    if fault.start == "before" and not host.start():
+        raise RuntimeError((host.root / "dispatcher.log").read_text())
+    with fault.breaks(host) or nullcontext():
+        if fault.start == "after":
+            host.start()
+        return asked(host, fault.patience, fault.command)
+
+
+def asked(host: Installation, patience: float = PATIENCE, command: tuple[str, ...] = ()) -> Outcome:
+    """What everybody says of it as it is."""
+    doctor = host.says("hmem", "doctor", "--json")
+    status = host.says("hmem", "status")
+    findings = json.loads(doctor.text)["findings"]
+    chat = host.ask(patience)
+    return Outcome(doctor.code, findings, status, chat, host.says(*command) if command else None)
 
 
 @pytest.fixture(scope="module")

@@ -172,12 +172,5 @@ def other_embedder(host: Installation) -> Iterator[None]:
         yield
 
 
-def no_chats(host: Installation) -> AbstractContextManager[None]:
-    """No directory can be made in it, nor can what is there be used."""
-    chats = host.state_dir / "chats"
-    chats.mkdir(mode=0o700)
-    return _mode(chats, 0o500)
-
-
 def closes(path: Callable[[Installation], Path], bits: int) -> Break:
     return lambda host: _mode(path(host), bits)

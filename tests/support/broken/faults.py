@@ -62,11 +62,6 @@ FAULTS: tuple[Fault, ...] = (
         Answer(43, "takes nothing from the queue.*restart"), UNANSWERED, patience=1,
     ),
     Fault(
-        "the night directory cannot be written", breaking.closes(lambda host: host.night_dir, 0o500),
-        Doctor("night dir", 15, "night cannot be written by .*so the next night fails", r"chmod u\+rwx"),
-        command=("hmem-night", "status"), said=Answer(15, r"cannot be written.*chmod u\+rwx"),
-    ),
-    Fault(
         "the archive cannot be written", breaking.closes(lambda host: host.archive, 0o500),
         Doctor("night dir", 15, "archive cannot be written", r"chmod u\+rwx"),
         command=("hmem-night", "run"), said=Answer(15, "access is denied"),
@@ -121,7 +116,6 @@ FAULTS: tuple[Fault, ...] = (
         "the chat's directory is closed", breaking.closed_chat, Doctor("state", 39, "chats/9912 cannot be written", "chown"),
         chat=Answer(69, "this chat's directory cannot be used .Permission denied., and my owner has to check it .*tell my owner"),
     ),
-    Fault("no chat's directory can be made", breaking.no_chats, Doctor("state", 39, "chats cannot be written", "chown")),
     Fault(
         "the disk of the state directory is full", breaking.full_disk, Doctor("state", 40, "its disk is full", "Free some space"), start="itself",
     ),

@@ -66,12 +66,6 @@ class Installation(World):
         wait_for(lambda: b"dispatcher started" in log.read_bytes() or running.poll() is not None, "the dispatcher")
         return running.poll() is None
 
-    def stop(self) -> None:
-        """End the dispatcher as systemd does."""
-        if self.running is not None and self.running.poll() is None:
-            self.running.send_signal(signal.SIGTERM)
-            self.running.wait(600)
-
     def end(self) -> None:
         for process in self.processes:
             if process.poll() is None:

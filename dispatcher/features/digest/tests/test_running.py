@@ -1,9 +1,8 @@
-"""Alarm, report and heartbeat of a running dispatcher: real processes, delivered by the bot to the loopback Bot API, called over real HTTP."""
+"""Alarm, report, heartbeat and digests of a running dispatcher: when it stops, when Claude fails, and with the rights of its user."""
 
 from __future__ import annotations
 
 import asyncio
-import signal
 import subprocess
 import sys
 import time
@@ -16,65 +15,21 @@ from redis import Redis
 
 from dispatcher.features.digest.part import note_outcome
 from dispatcher.features.digest.tests.looking import (
-    OWNER,
     failed_night,
     good_night,
-    night,
     outbox,
     part_of,
     ran_since,
-    set_report,
 )
 from dispatcher.health.findings import Setup
 from dispatcher.memory.day.memory import DayMemory
 from dispatcher.memory.store.memories import MemoryType
 from shared.wire.client import open_async_redis
 from tests.servers.heartbeat import HeartbeatServer
-from tests.support.day.hcli_bot import Bot as HcliBot
-from tests.support.day.telegram_bot import Stage, staged, wait_until
-from tests.support.machine import script, wait_for
+from tests.support.day.hcli_bot import SAY, Bot, script
+from tests.support.machine import wait_for
 from tests.support.redis.users import Guarded, guarded_redis, refusals
 from tests.support.world import World
-
-
-def impatient(stage: Stage, number: int, **more: str) -> subprocess.Popen[bytes]:
-    """A dispatcher that looks every tenth of a second instead of every minute."""
-    code = (
-        "from dispatcher.cli import main as cli\nfrom dispatcher.features.digest import part\n"
-        "part.FIRST_SECONDS = part.LOOK_SECONDS = 0.1\ncli.main()"
-    )
-    with (stage.world.root / f"dispatcher-{number}.log").open("wb") as stream:
-        return subprocess.Popen(
-            [sys.executable, "-c", code, "run"], env=stage.world.variables(**more), stdout=stream, stderr=stream
-        )
-
-
-@pytest.mark.slow
-def test_two_dispatchers_tell_the_owner_once_and_answer(redis_url: str, tmp_path: Path) -> None:
-    with staged(redis_url, tmp_path) as stage, HeartbeatServer() as service:
-        now = time.time()
-        ran_since(stage.world.root / "state")
-        failed_night(stage.redis, now - 60)
-        set_report(stage.redis, night(7, now - 7200))
-        bot = stage.bot()
-        told = {"REPORT_CHAT": OWNER, "REPORT_AT": "00:00", "HEARTBEAT_URL": f"{service.url}/ping/very-secret"}
-        running = [impatient(stage, number, **told) for number in range(2)]
-        try:
-            wait_until(lambda: says(stage, "Alarm: night 8 stopped at embed"), lambda: str(stage.api.texts(int(OWNER))))
-            wait_until(lambda: says(stage, "Good morning."), lambda: str(stage.api.texts(int(OWNER))))
-            wait_for(lambda: service.asked, "the heartbeat")
-            assert HcliBot(stage.redis).ask("hello?", 9913)
-            time.sleep(1)  # ten more looks of each
-        finally:
-            for one in running:
-                one.send_signal(signal.SIGTERM)
-            assert [one.wait(600) for one in running] == [0, 0]
-        assert bot.stop() == 0
-        texts = stage.api.texts(int(OWNER))
-        assert [sum(words in text for text in texts) for words in ("Alarm: night 8", "Good morning.")] == [1, 1]
-        assert set(service.asked) == {"/ping/very-secret/fail"}
-        for log in tmp_path.glob("*.log"):
-            assert "very-secret" not in log.read_text(), log
 
 
 def test_a_dispatcher_that_stops_lets_a_look_end_first(light: World) -> None:
@@ -100,21 +55,17 @@ def test_a_dispatcher_that_stops_lets_a_look_end_first(light: World) -> None:
 @pytest.mark.slow
 def test_the_errors_of_claude_are_noted_until_it_answers(light: World) -> None:
     unpaid = '{"is_error": true, "api_error_status": 400, "result": "Third-party apps now draw from your extra usage"}'
-    refusing = script(light.root / "refusing", f"#!/bin/sh\necho '{unpaid}'\nexit 1\n")
-    running = light.start_dispatcher(CLAUDE_BIN=str(refusing))
-    assert "my owner has to look at it" in HcliBot(light.redis).ask("hello?", 9913)
+    body = f"""case "$MESSAGE" in *bill*) echo '{unpaid}'; exit 1;; *fail*) exit 1;; esac; {SAY} done"""
+    running, bot = light.start_dispatcher(CLAUDE_BIN=script(light, body)), Bot(light.redis)
+    assert "my owner has to look at it" in bot.ask("the bill?", 9913)
     wait_for(lambda: light.redis.hdel("hcli:mem:claude", "unpaid"), "the refusal to be noted for the owner")
     light.redis.delete("hcli:mem:claude")
-    assert running.stop() == 0
-    broken = light.start_dispatcher(CLAUDE_BIN="/bin/false")
-    assert "Sorry" in HcliBot(light.redis).ask("hello?", 9913)
+    assert "Sorry" in bot.ask("fail", 9914)
     wait_for(lambda: light.redis.hlen("hcli:mem:claude") == 2, "the error to be noted: the answer does not wait for it")
     assert set(light.redis.hgetall("hcli:mem:claude")) == {b"first", b"last"}
-    assert broken.stop() == 0
-    light.start_dispatcher()
-    assert "stand-in" in HcliBot(light.redis).ask("hello?", 9913)
+    assert bot.ask("hello?", 9915) == "done"
     wait_for(lambda: not light.redis.exists("hcli:mem:claude"), "the answer to be noted")
-    assert not light.redis.exists("hcli:mem:claude")
+    assert running.stop() == 0
 
 
 @pytest.mark.slow
@@ -147,7 +98,3 @@ async def noted(url: str) -> None:
     await note_outcome(client, failed=True)
     await note_outcome(client, failed=False)
     await client.aclose()
-
-
-def says(stage: Stage, words: str) -> bool:
-    return any(words in text for text in stage.api.texts(int(OWNER)))
