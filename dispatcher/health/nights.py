@@ -87,6 +87,11 @@ class NightRecord(BaseModel):
     writer: str | None = None
     failed: dict[str, str] | None = None
 
+    @property
+    def found_share(self) -> float | None:
+        """Of the gate's questions, how many found their turn."""
+        return self.gate.found / self.gate.asked if self.gate and self.gate.asked else None
+
 
 def read_records(raw: bytes | None) -> list[NightRecord]:
     """The nights of NIGHT_REPORT's value, oldest first, without unreadable ones."""
