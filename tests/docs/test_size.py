@@ -19,9 +19,9 @@ BUDGETS = {
     "dispatcher/chat_data": 2081,
     "dispatcher/claude": 950,
     "dispatcher/cli": 1590,
-    "dispatcher/features": 7554,
-    "dispatcher/health": 1289,
-    "dispatcher/installation": 1602,
+    "dispatcher/features": 7518,
+    "dispatcher/health": 1292,
+    "dispatcher/installation": 1603,
     "dispatcher/memory": 4023,
     "dispatcher/prompt": 830,
     "dispatcher/queue": 1113,
@@ -48,7 +48,7 @@ BUDGETS = {
     "shared/turns": 1111,
     "shared/vectors": 1525,
     "shared/wire": 662,
-    "tests": 43237,
+    "tests": 43181,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 74, 40, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 46_100
+    assert product <= 46_068
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

@@ -43,20 +43,13 @@ def ask_for_service(installation: InstallationInProgress) -> None:
     terminal.explain(
         "You can have a page that shows what is remembered (hmem web). It can run all the time, on this host alone."
     )
-    given = "yes" if values.get("WEB_SERVICE") else ""
-    if terminal.ask("Keep the page running (yes, no)", "no", _yes_or_no, given=given) == "no":
+    if not values.get("WEB_SERVICE") and not terminal.confirm("Keep the page running?", default=False):
         return
     values.setdefault("WEB_SERVICE", DEFAULT_ADDRESS)
     if not values.get("WEB_PASSWORD") and not terminal.unattended:
         _ask_for_password(installation)
     by = "its password" if values.get("WEB_PASSWORD") else "the link in its log (hmem web --password sets a password)"
     installation.notes.append(f"Your page is http://{values['WEB_SERVICE']}, opened by {by}.")
-
-
-def _yes_or_no(answer: str) -> str:
-    if answer.lower() not in ("y", "yes", "n", "no"):
-        raise ValueError("Write yes or no")
-    return "yes" if answer.lower().startswith("y") else "no"
 
 
 def _ask_for_password(installation: InstallationInProgress) -> None:

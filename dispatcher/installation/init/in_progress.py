@@ -98,11 +98,12 @@ class Terminal:
             f"{question} was not understood {TRIES} times. Run hmem init again when you have it."
         )
 
-    def confirm(self, question: str) -> bool:
-        """Yes unless somebody says no."""
+    def confirm(self, question: str, *, default: bool = True) -> bool:
+        """`default` unless somebody says otherwise."""
         if self.unattended:
-            return True
-        return self._read(f"  {question} [Y/n]: ").lower() not in ("n", "no")
+            return default
+        said = self._read(f"  {question} [{'Y/n' if default else 'y/N'}]: ").lower()
+        return said not in ("n", "no") if default else said in ("y", "yes")
 
     def _read(self, prompt: str, *, secret: bool = False) -> str:
         try:

@@ -42,7 +42,7 @@ def wanted(**more: str) -> Settings:
 
 
 def test_init_offers_it_and_sets_up_nothing_unless_asked(tmp_path: Path) -> None:
-    for answers, unattended in ((["", ""], False), (["perhaps", "no"], False), ([], True)):
+    for answers, unattended in ((["", ""], False), (["no"], False), ([], True)):
         installation = installation_in(tmp_path, ScriptedTerminal(*answers, unattended=unattended))
         ask_for_service(installation)
         assert installation.values == {}
