@@ -75,9 +75,9 @@ class TagActing(Acting):
         if plan := tag_kinds()[tag.kind].plan:
             effect: Effect = plan(self._day, answer, tag)
             return effect
-        return self._keeping(answer, tag)
+        return self._remembering(answer, tag)
 
-    def _keeping(self, answer: AnswerTags, tag: Tag) -> Effect:
+    def _remembering(self, answer: AnswerTags, tag: Tag) -> Effect:
         task, now = answer.task, answer.said_at
         kind, replaced, said = _KEEPING[tag.kind], None, list[str]()
         if (number := tag.replaces) is not None:
@@ -107,12 +107,7 @@ class TagActing(Acting):
         elif near := planned.near:
             said.append(tr(NEAR).format(number=near.number, text=quoted(near)))
         say = " ".join([*said, *([undated] if undated else [])])
-
-        def effect(connection: Connection) -> Outcome:
-            self._day.remembering.carry_out(planned, connection)
-            return Outcome(say)
-
-        return effect
+        return self._keeping(planned, lambda *_: say)
 
     def _named(self, answer: AnswerTags, number: int, kinds: Collection[str]) -> Memory | None:
         """The valid memory of this number and these types, if it was shown."""

@@ -19,7 +19,7 @@ import orjson
 
 from dispatcher.memory.store.memories import MemoryType
 from dispatcher.memory.store.whose import speaker_of
-from dispatcher.memory.typed.memories import GroundMoved
+from dispatcher.memory.typed.memories import Addition, GroundMoved
 from dispatcher.memory.typed.sentences import (
     CORRECTED,
     DONE,
@@ -78,12 +78,9 @@ class Acting:
             planned = self._day.remembering.plan(
                 task.chat_id, MemoryType(kind), text, now=now, **speaker_of(task), **more
             )
-
-            def effect(connection: Connection) -> Outcome:
-                memory, new = self._day.remembering.carry_out(planned, connection)
-                return Outcome(saved(memory, planned.corrected, new=new, near=planned.near))
-
-            return effect
+            return self._keeping(
+                planned, lambda memory, new: saved(memory, planned.corrected, new=new, near=planned.near)
+            )
 
         return self.once(task, 0, "add", plan, now)
 
@@ -106,11 +103,10 @@ class Acting:
             }
             planned = self._day.remembering.plan(task.chat_id, old.type, text, now=now, replaced=[old], **more)
 
-            def effect(connection: Connection) -> Outcome:
-                memory, _ = self._day.remembering.carry_out(planned, connection)
-                return Outcome(tr(CORRECTED).format(number=memory.number, text=quoted(memory), old=number))
+            def say(memory: Memory, _: bool) -> str:
+                return tr(CORRECTED).format(number=memory.number, text=quoted(memory), old=number)
 
-            return effect
+            return self._keeping(planned, say)
 
         return self.once(task, 0, "correct", plan, now)
 
@@ -149,6 +145,10 @@ class Acting:
                     task.chat_id, task.task_id, number, kind, partial(_outcome_text, effect), now=now
                 )
         return Outcome.from_json(done)
+
+    def _keeping(self, planned: Addition, say: Callable[[Memory, bool], str]) -> Effect:
+        """Write what is planned, and say it of the memory and whether it is new."""
+        return lambda connection: Outcome(say(*self._day.remembering.carry_out(planned, connection)))
 
     def _forgetting(
         self,

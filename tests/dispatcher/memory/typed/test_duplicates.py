@@ -52,8 +52,8 @@ def test_what_says_something_else_is_never_joined(model: str) -> None:
     joined = set[str]()
     with closing(DayEmbedder(load_settings(embedder="local", embed_model=model))) as embedder:
         embedder.open()
-        for first, second, relation in given:
-            known, new = embedder.statements([first, second])
+        made = iter(embedder.statements([text for one in given for text in one[:2]]))
+        for (first, second, relation), known, new in zip(given, made, made, strict=True):
             assert known is not None
             memory = Memory("1", MemoryType.FACT, first, 1.0)
             if judged([memory], known[None], second, new, embedder.family).same:
