@@ -25,17 +25,10 @@ def admitted_chats(redis: Redis, secret: str) -> Collection[str] | None:
     """All of these chats, for `hmem doctor` and `hmem status`."""
 
 
-class AllowedChats:
-    """One per bot. RedisError while Redis does not answer."""
-
-    def __init__(self, chats: frozenset[str], redis: AsyncRedis, secret: str) -> None:
-        self._chats, self._redis, self._secret = chats, redis, secret
-
-    async def has(self, chat: str, also: str = "") -> bool:
-        """`also`: another id under which the chat may be listed."""
-        return not self._chats.isdisjoint((chat, also)) or any(
-            await features().ask_async(admits, chat=chat, redis=self._redis, secret=self._secret)
-        )
+async def is_answered(chat: str, listed: frozenset[str], redis: AsyncRedis, secret: str, also: str = "") -> bool:
+    """Whether a chat is listed, under this id or `also`, or let in. RedisError while Redis does not answer."""
+    found = not listed.isdisjoint((chat, also))
+    return found or any(await features().ask_async(admits, chat=chat, redis=redis, secret=secret))
 
 
 def chats_let_in(redis: Redis, settings: Settings) -> set[str]:

@@ -15,7 +15,7 @@ from tests.support.world import REPOSITORY
 BUDGETS = {
     "dispatcher": 0,
     "dispatcher/answering": 1709,
-    "dispatcher/bots": 2487,
+    "dispatcher/bots": 2488,
     "dispatcher/chat_data": 2081,
     "dispatcher/claude": 950,
     "dispatcher/cli": 1590,
@@ -24,7 +24,7 @@ BUDGETS = {
     "dispatcher/installation": 1603,
     "dispatcher/memory": 4020,
     "dispatcher/prompt": 830,
-    "dispatcher/queue": 1113,
+    "dispatcher/queue": 1109,
     "dispatcher/releases": 435,
     "nightly": 330,
     "nightly/archive": 1743,
@@ -48,7 +48,7 @@ BUDGETS = {
     "shared/turns": 1111,
     "shared/vectors": 1525,
     "shared/wire": 662,
-    "tests": 43183,
+    "tests": 43167,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 74, 40, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 46_065
+    assert product <= 46_062
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

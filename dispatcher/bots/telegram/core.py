@@ -21,7 +21,7 @@ from redis.asyncio import Redis
 
 from dispatcher.bots.telegram.client import ButtonRows, Telegram, until_redis_answers, until_telegram_takes_it
 from dispatcher.bots.telegram.state import BotState, Waiting
-from dispatcher.queue.admission import AllowedChats
+from dispatcher.queue.admission import is_answered
 from dispatcher.queue.rights import Rights
 from shared.config.settings import Settings
 from shared.text.logs import Logger
@@ -106,14 +106,15 @@ class BotCore:
         self.state = BotState(redis, secret)
         self.state.deliveries.unbelieved = self.tell_unbelieved
         self.secret, self.presses = secret, Presses(secret)
-        self._allowed, self.rights = AllowedChats(settings.allowed, redis, secret), Rights(settings)
+        self.rights = Rights(settings)
         self.moved = dict[int, int]()  # group → the supergroup that it has become: either may be listed
         self.media = MediaStore(redis)
         self.me: User  # as Telegram knows the bot: set before anything is done
 
     async def allows(self, chat: int) -> bool:
         """Whether the bot answers this chat. RedisError while Redis does not answer."""
-        return await self._allowed.has(str(chat), str(self.moved.get(chat, chat)))
+        new = str(self.moved.get(chat, chat))
+        return await is_answered(str(chat), self.settings.allowed, self.redis, self.secret, new)
 
     async def load_moves(self) -> None:
         """Groups that have become supergroups: they are asked for by their first number, which is in ALLOWED_CHATS and under which all of them is

@@ -311,10 +311,8 @@ RESET = {
 }
 FAULTS = [
     (Fault(429, "rate_limit_error"), "I am getting too many requests", "minutes", False),
-    (Fault(500), "out of order", "minutes", False),
     (Fault(413, "request_too_large", "Request exceeds the maximum size"), "too large", "less", True),
     (Fault(400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"), "too long", "less", True),
-    (Fault(0), "cannot be reached", "minutes", False),
 ]  # fmt: skip
 
 
@@ -341,6 +339,7 @@ def test_that_the_service_is_not_reached_is_shown_before_the_cli_gives_up(host: 
         host.environment(ANTHROPIC_BASE_URL=api.url)
         (answer,) = host.ask(host.question("hello"), report=shown.append)
     assert Progress("", "retrying") in shown
+    assert ("cannot be reached" in (answer.error or ""), "minutes" in answer.advice) == (True, True)
     assert answer.follows is Follows.CHAT_WAITS
 
 
@@ -358,6 +357,7 @@ def test_a_limit_has_its_hour_and_a_service_that_asks_for_seconds_gets_them(host
             host.environment(ANTHROPIC_BASE_URL=api.url)
             (overloaded,) = host.ask(host.question("hello"))
         assert (overloaded.follows, api.requests) == (Follows.CHAT_WAITS, requests)
+        assert "out of order" in (overloaded.error or "")
         assert requests == 1 or time.monotonic() - began >= 3
 
 

@@ -175,6 +175,12 @@ def test_what_cannot_be_started_says_so(tmp_path: Path) -> None:
         asyncio.run(attempt(tmp_path / "gone"))
 
 
+def sleeping(folder: Path, **more: Any) -> asyncio.Future[Ended]:
+    """A run that lasts longer than its test."""
+    how: dict[str, Any] = {"directory": folder, "environment": {}, "seconds": 60, "most_bytes": 99}
+    return asyncio.ensure_future(run(["/bin/sleep", "60"], b"", **how, **more))
+
+
 @pytest.mark.usefixtures("nothing_left")
 def test_a_program_whose_start_is_cancelled_twice_is_ended(tmp_path: Path) -> None:
     """The second time while its start is still being waited for."""
@@ -184,8 +190,7 @@ def test_a_program_whose_start_is_cancelled_twice_is_ended(tmp_path: Path) -> No
         return subprocess.Popen(arguments, **how)
 
     async def cancel() -> None:
-        how: dict[str, Any] = {"directory": tmp_path, "environment": {}, "seconds": 60, "most_bytes": 99}
-        running = asyncio.ensure_future(run(["/bin/sleep", "60"], b"", **how, start=slowly))
+        running = sleeping(tmp_path, start=slowly)
         for _ in range(2):
             await asyncio.sleep(0.05)
             running.cancel()
@@ -200,8 +205,7 @@ def test_starts_that_are_cancelled_twice_at_any_moment_leave_nothing(tmp_path: P
     moments = random.Random(4)
 
     async def cancelled() -> None:
-        how: dict[str, Any] = {"directory": tmp_path, "environment": {}, "seconds": 60, "most_bytes": 99}
-        running = asyncio.ensure_future(run(["/bin/sleep", "60"], b"", **how))
+        running = sleeping(tmp_path)
         for _ in range(2):
             await asyncio.sleep(moments.random() * 0.01)
             running.cancel()
