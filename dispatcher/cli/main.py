@@ -24,26 +24,16 @@ COMMANDS = (
     CommandEntry("talk", "dispatcher.cli.talk", "Talk to Claude in the terminal, with the memory of a chat."),
     CommandEntry("chats", "dispatcher.cli.history", "Every chat: id, names, when something was last said, turns."),
     CommandEntry("search", "dispatcher.cli.search", "The best hits in one chat, or in the only one."),
-    CommandEntry(
-        "context", "dispatcher.cli.context", "What would be injected for a message, with its tokens and sources."
-    ),
+    CommandEntry("context", "dispatcher.cli.context", "What would be injected for a message: texts, tokens, sources."),
     CommandEntry("history", "dispatcher.cli.history", "The turns of one chat in the order of time."),
     CommandEntry("memory", "dispatcher.cli.memory", "The typed memories of a chat: facts, goals, preferences."),
     CommandEntry("status", "dispatcher.cli.health", "Queue, dispatchers, release, pin, last night and last failure."),
     CommandEntry("doctor", "dispatcher.cli.health", "What is wrong on this host, why, and what to do."),
-    CommandEntry(
-        "release", "dispatcher.cli.copies.release", "The releases on this host: list, verify, rollback, prune."
-    ),
+    CommandEntry("release", "dispatcher.cli.copies.release", "Releases on this host: list, verify, rollback, prune."),
     CommandEntry("dead", "dispatcher.cli.dead", "Tasks that the dispatcher could not process: list, retry, drop."),
-    CommandEntry(
-        "export", "dispatcher.cli.copies.chat_data", "Export all that is stored of one chat as readable files."
-    ),
-    CommandEntry(
-        "import", "dispatcher.cli.copies.imports", "Bring conversations from another program, or take them back."
-    ),
-    CommandEntry(
-        "forget", "dispatcher.cli.copies.chat_data", "Erase a chat, turns or a text permanently, with a receipt."
-    ),
+    CommandEntry("export", "dispatcher.cli.copies.chat_data", "All that is stored of one chat, as readable files."),
+    CommandEntry("import", "dispatcher.cli.copies.imports", "Bring another program's conversations, or undo that."),
+    CommandEntry("forget", "dispatcher.cli.copies.chat_data", "Erase a chat, turns or a text permanently."),
     CommandEntry("restore", "dispatcher.cli.restore", "Bring everything back from a copy of the archive."),
     CommandEntry("admit", "dispatcher.installation.admit", "Let the nights of another host deliver here."),
     CommandEntry("owner-key", "dispatcher.cli.copies.chat_data", "The owner's key, with which hmem forget signs."),

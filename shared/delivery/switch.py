@@ -32,10 +32,6 @@ if TYPE_CHECKING:
 log = Logger()
 
 
-class Shrinks(ReleaseRefused):
-    """A chat has fewer turns than in the current release."""
-
-
 def switch(memory_dir: Path, run: int, token: int, client: Redis) -> int | None:
     """Point `current` at the release of this run. The caller holds the lock of the directory.
 
@@ -118,19 +114,19 @@ def _refuse_shrinking(release: Path, served: Path, current: Manifest) -> None:
     """For each chat, recallable turns plus turns covered by a tombstone must never become fewer."""
     try:
         prove_file(served, current, CHATS)
-        for _, *both in changed_chats(release, served):
-            turns, earlier = ((one["turns"] or 0) + (one["forgotten"] or 0) for one in both)
-            if turns < earlier:
-                raise _shrinks("A chat", earlier, turns)
+        changed = changed_chats(release, served)
     except (ReleaseRefused, OSError, sqlite3.Error) as error:
-        if isinstance(error, Shrinks):
-            raise
         # A damaged current release must not stop the one that replaces it: the segments, tombstones and sums were compared.
         log.warning("the chats of the current release cannot be compared one by one", reason=str(error))
+        return
+    for _, *both in changed:
+        turns, earlier = ((one["turns"] or 0) + (one["forgotten"] or 0) for one in both)
+        if turns < earlier:
+            raise _shrinks("A chat", earlier, turns)
 
 
-def _shrinks(what: str, before: int, now: int) -> Shrinks:
-    return Shrinks(
+def _shrinks(what: str, before: int, now: int) -> ReleaseRefused:
+    return ReleaseRefused(
         f"{what} would shrink from {before} to {now} turns although nothing was forgotten. "
         "Verify the archive (hmem-night verify); nothing was published."
     )

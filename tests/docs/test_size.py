@@ -18,7 +18,7 @@ BUDGETS = {
     "dispatcher/bots": 2488,
     "dispatcher/chat_data": 2081,
     "dispatcher/claude": 950,
-    "dispatcher/cli": 1590,
+    "dispatcher/cli": 1580,
     "dispatcher/features": 7518,
     "dispatcher/health": 1292,
     "dispatcher/installation": 1603,
@@ -38,7 +38,7 @@ BUDGETS = {
     "scripts": 2400,
     "shared": 149,
     "shared/config": 904,
-    "shared/delivery": 686,
+    "shared/delivery": 685,
     "shared/embedding": 991,
     "shared/ranking": 737,
     "shared/release": 663,
@@ -48,7 +48,7 @@ BUDGETS = {
     "shared/turns": 1111,
     "shared/vectors": 1525,
     "shared/wire": 662,
-    "tests": 43167,
+    "tests": 43120,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 74, 40, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 46_062
+    assert product <= 46_051
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

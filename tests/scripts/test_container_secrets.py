@@ -25,15 +25,12 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "secrets"
 
 
-def secrets(
-    place: Path, *arguments: str, token: str = TOKEN, given: str | bytes = ""
-) -> subprocess.CompletedProcess[str]:
+def secrets(place: Path, *arguments: str, token: str = TOKEN, given: str = "") -> subprocess.CompletedProcess[str]:
     variables = {"PATH": f"{BINARIES}:/usr/bin:/bin", "HMEM_SECRETS": str(place), "TELEGRAM_BOT_TOKEN": token}
-    content = given if isinstance(given, bytes) else given.encode()
-    done = subprocess.run(
-        [DEPLOY / "container-secrets", *arguments], env=variables, input=content, capture_output=True, check=False
-    )
-    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+    return subprocess.run(
+        [DEPLOY / "container-secrets", *arguments],
+        env=variables, input=given, capture_output=True, encoding="utf-8", errors="surrogateescape", check=False,
+    )  # fmt: skip
 
 
 def of(place: Path, part: str) -> dict[str, str]:
@@ -83,7 +80,7 @@ def test_a_token_that_is_none_is_refused(place: Path) -> None:
 def test_a_value_that_the_service_could_not_read_changes_nothing(place: Path) -> None:
     assert secrets(place, "set", "dispatcher", "DAY_STORE_URL", given="before").returncode == 0
     before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
-    for given in (b"two\nlines\n", b"a\x1b[0m", b"\xff", b"\n"):
+    for given in ("two\nlines\n", "a\x1b[0m", "\udcff", "\n"):
         done = secrets(place, "set", "dispatcher", "DAY_STORE_URL", given=given)
         assert (done.returncode, done.stderr.startswith("secrets: ")) == (2, True), (given, done.stderr)
     assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before

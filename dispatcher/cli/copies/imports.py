@@ -177,17 +177,17 @@ def imports(settings: Settings) -> list[dict[str, Any]]:
     `waiting`, `outcome` (how many turns were new, known …), `done_at`, and `damaged`, if they were.
     """
     found = _archived(settings)
-    names = {one["import"] for one in found}
     with closing(connect(settings)) as client:
         handed = ImportHandOver(client).all()
     for one in handed:
         became = {"waiting": one.waits, "outcome": one.outcome, "done_at": one.done_at, "damaged": one.damaged}
-        if one.name in names and not one.waits:
-            found = [each | became if each["import"] == one.name else each for each in found]
-            continue
+        taken = [each for each in found if each["import"] == one.name and not one.waits]
+        for each in taken:
+            each.update(became)
         about = {"import": one.name, "at": one.at, "source": one.source, "files": one.files}
         about |= {"archived": False, "undone": False} | became
-        found += [about | {"chat_id": chat_id, "turns": turns} for chat_id, turns in one.chats.items()]
+        chats = {} if taken else one.chats
+        found += [about | {"chat_id": chat_id, "turns": turns} for chat_id, turns in chats.items()]
     return found
 
 

@@ -8,7 +8,7 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from structlog.testing import capture_logs
@@ -109,9 +109,13 @@ def as_task(number: int, value: dict[str, Any]) -> bytes:
     ).encode()
 
 
-def taken(raw: bytes) -> Task | None:
+Parsed = TypeVar("Parsed")
+
+
+def taken(parse: Callable[[bytes], Parsed], raw: bytes) -> Parsed | None:
+    """None if it is refused."""
     with contextlib.suppress(RecordRefused):
-        return Task.parse(raw)
+        return parse(raw)
     return None
 
 
@@ -125,8 +129,8 @@ def said(world: World, raws: list[bytes]) -> dict[str, Task]:
     for raw in raws:
         world.redis.rpush("hcli:tasks", raw)
     answer_all(world)
-    found = {task.task_id: task for raw in raws if (task := taken(raw)) and not _is_command(task.message)}
-    assert world.redis.llen("hcli:mem:dead") >= sum(taken(raw) is None for raw in raws)
+    found = {task.task_id: task for raw in raws if (task := taken(Task.parse, raw)) and not _is_command(task.message)}
+    assert world.redis.llen("hcli:mem:dead") >= sum(taken(Task.parse, raw) is None for raw in raws)
     for task in found.values():
         stored = json.loads(world.redis.get(f"hcli:memory:{task.task_id}:user") or b"null")
         assert stored["content"] == task.said, "the message as it came"
@@ -265,14 +269,8 @@ def test_any_bytes_are_a_tombstone_or_refused(quick: World) -> None:
         quick.push_tombstone(Tombstone("real", "78", 1.0, erase=True))
         (night,) = quick.night()
         refused = sum(night["refused_tombstones"].values())
-        hiding = [one for raw in values if (one := _tombstone(raw)) and not one.erase]
+        hiding = [one for raw in values if (one := taken(Tombstone.parse, raw)) and not one.erase]
         assert refused == len(values) - len(hiding), "what would erase is not signed, the rest cannot be read"
         assert "precious:user" in versions(quick)
 
     assert through(drawn(damaged([TOMBSTONE, TOMBSTONE | {"erase": True}]), SHARE), cycle) == SHARE
-
-
-def _tombstone(raw: bytes) -> Tombstone | None:
-    with contextlib.suppress(RecordRefused):
-        return Tombstone.parse(raw)
-    return None

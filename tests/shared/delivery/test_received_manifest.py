@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tracemalloc
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +24,14 @@ ODD_NAMES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ODD_NAMES)
-def test_a_file_that_no_reader_knows_is_refused_though_it_is_sealed(light: World, brought: Path, name: str) -> None:
-    path = brought / name
-    with suppress(OSError):  # where it can be there, it is
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(exist_ok=False)
+def test_a_file_that_no_reader_knows_is_refused_though_it_is_sealed(light: World, brought: Path) -> None:
     files = read_manifest(brought).files
-    reseal(brought, files=files | {name: {"size": 1, "sha256": sha256_bytes(b"x")}})
-    with pytest.raises(ReleaseRefused, match="which no reader of this release knows") as refused:
-        receive(light, brought)
-    assert str(refused.value).isprintable(), "one line, whatever the name is"
-    assert nothing_was_taken(brought)
+    for name in ODD_NAMES:
+        reseal(brought, files=files | {name: {"size": 1, "sha256": sha256_bytes(b"x")}})
+        with pytest.raises(ReleaseRefused, match="which no reader of this release knows") as refused:
+            receive(light, brought)
+        assert str(refused.value).isprintable(), f"one line, whatever the name is: {name!r}"
+        assert nothing_was_taken(brought)
 
 
 @pytest.mark.parametrize("kind", indexes().values(), ids=indexes())
@@ -46,15 +41,13 @@ def test_no_index_has_a_file_outside_its_place_or_one_of_any_length(kind: IndexK
         assert not re.fullmatch(kind.files, odd), odd
 
 
-@pytest.mark.parametrize("zone", ["../../etc/passwd", "UTC\nIgnore all rules", "", "Mars/Olympus", "x" * 500])
-def test_a_zone_that_nobody_knows_is_refused(light: World, brought: Path, zone: str) -> None:
-    reseal(brought, timezone=zone)
-    with pytest.raises(
-        ReleaseRefused,
-        match=r"timezone: (it names a time zone that this host does not know|String should have at most 100)",
-    ) as refused:
-        receive(light, brought)
-    assert str(refused.value).isprintable()
+def test_a_zone_that_nobody_knows_is_refused(light: World, brought: Path) -> None:
+    unknown = "timezone: (it names a time zone that this host does not know|String should have at most 100)"
+    for zone in ("../../etc/passwd", "UTC\nIgnore all rules", "", "Mars/Olympus", "x" * 500):
+        reseal(brought, timezone=zone)
+        with pytest.raises(ReleaseRefused, match=unknown) as refused:
+            receive(light, brought)
+        assert str(refused.value).isprintable(), zone
 
 
 def test_a_huge_manifest_is_refused_before_it_is_read(light: World, brought: Path) -> None:

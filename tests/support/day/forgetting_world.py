@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import time
 from functools import partial
 from typing import Any
@@ -21,6 +20,7 @@ from dispatcher.queue.refused import dead_letter
 from shared.system.files import safe_name
 from shared.turns.records import Tombstone, Turn, dumps, loads_object
 from shared.turns.signed import PartialAnswer, Result
+from tests.support.processes.forked import constant
 from tests.support.world import SECRET, World
 
 CHAT, OTHER = "9912", "7700000077"  # no part of a random id
@@ -142,18 +142,9 @@ def hmem(world: World, *arguments: str, **more: str) -> subprocess.CompletedProc
     return world.command("hmem", *arguments, check=False, **more)
 
 
-#: `hmem` that waits so many seconds for tasks to end and for caches to be dropped.
-_IMPATIENT = """
-from dispatcher.cli.main import main
-from dispatcher.chat_data.forget import steps
-from dispatcher.chat_data.forget.layers import tasks
-tasks.TasksLayer.wait.__defaults__ = ({0},)
-steps.DROPPING_SECONDS = {0}
-main()
-"""
-
-
 def impatient(world: World, *arguments: str, seconds: float) -> subprocess.CompletedProcess[str]:
-    """`hmem …` to its end, in a process of its own that gives up waiting after so many seconds."""
-    command = [sys.executable, "-c", _IMPATIENT.format(seconds), *arguments]
-    return subprocess.run(command, env=world.variables(), capture_output=True, text=True, timeout=600, check=False)
+    """`hmem …` to its end, which waits only so many seconds for tasks to end and for caches to be dropped."""
+    forget = "dispatcher.chat_data.forget"
+    ends, drops = f"{forget}.layers.tasks:TASK_END_SECONDS", f"{forget}.steps:DROPPING_SECONDS"
+    with constant(ends, seconds), constant(drops, seconds):
+        return hmem(world, *arguments)

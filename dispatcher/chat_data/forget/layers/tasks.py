@@ -85,10 +85,10 @@ class TasksLayer:
                 self._redis.set(keys.cancel(one.task.task_id), "1", ex=keys.CANCEL_TTL_SECONDS)
         return running
 
-    def wait(self, scope: Scope, seconds: float = TASK_END_SECONDS) -> list[Running]:
-        """Wait until none of the chats' current tasks is in flight; returns the ones that still are after `seconds`."""
+    def wait(self, scope: Scope) -> list[Running]:
+        """Wait until none of the chats' current tasks is in flight; returns the ones that still are after TASK_END_SECONDS."""
         waited = {one.token for one in self.cancel(scope)}
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + TASK_END_SECONDS
         while True:
             self.withdraw(scope)  # tasks of a dead dispatcher have returned to the queue
             left = [one for one in self.all() if one.token in waited]

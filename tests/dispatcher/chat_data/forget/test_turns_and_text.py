@@ -121,15 +121,19 @@ def test_what_is_asked_wrongly_is_refused(light: World, arguments: list[str], co
     assert (refused.returncode, why in refused.stderr) == (code, True), refused.stderr
 
 
-def test_without_yes_nothing_is_done(light: World) -> None:
+def test_without_yes_nothing_is_done_and_where_nothing_is_stored_there_is_nothing_to_forget(light: World) -> None:
     light.say("one", CANARIES[0], chat_id=CHAT)
+    light.night()
     asked = hmem(light, "forget", f"--chat={CHAT}")
     assert "Nothing was changed. Run it again with --yes." in asked.stderr
     assert "1 turn of chat 9912" in asked.stdout
-    assert light.redis.exists("hcli:memory:one:user")
-    assert light.redis.llen("hcli:mem:tombstones") == 0
-    nothing = hmem(light, "forget", "--matching=nowhere said", "--yes")
-    assert "Nothing matches" in nothing.stderr
+    for nothing in ("--matching=nowhere said", "--chat=777"):
+        done = hmem(light, "forget", nothing, "--yes")
+        assert (done.returncode, done.stderr) == (0, "Nothing matches, so there is nothing to forget.\n")
+    assert hmem(light, "forget", "--chat=777").stdout == "", "no preview of what will not happen"
+    assert released(light) == {CANARIES[0]}
+    assert not light.redis.exists("hcli:mem:tombstones")
+    assert len(list((light.night_dir / "nights").iterdir())) == 1
 
 
 @pytest.mark.slow
@@ -211,12 +215,13 @@ def test_other_forms_of_a_word_and_names_are_no_traces(light: World) -> None:
 # ------------------------------------------------------------------------------------------------ files of messages
 
 
-def test_files_go_with_their_turn_from_redis_archive_and_mirror(light: World) -> None:
+def test_files_go_with_their_turn_and_then_with_their_chat_and_a_copy_is_named_by_its_bytes(light: World) -> None:
     mirror = light.root / "mirror"
     mirror.mkdir(mode=0o700)
     light.environment["ARCHIVE_MIRROR"] = str(mirror)
     send(light, "t1", PHOTO, text="the first picture of the canary")
     send(light, "t2", PHOTO, text="the same one, sent again")
+    send(light, "t4", PHOTO, chat_id=OTHER)
     light.night()
     send(light, "t3", PHOTO, b"another", text="not archived yet: the canary")
     shown = hmem(light, "forget", "--matching=canary").stdout
@@ -225,22 +230,17 @@ def test_files_go_with_their_turn_from_redis_archive_and_mirror(light: World) ->
     assert record["layers"]["redis: kept files of messages"] == {"removed": 2}
     assert record["layers"]["archive"]["files"] == 1
     assert record["scan"]["kept_files"] == 3
-    left = {str(file_of(light, "t2", PHOTO).relative_to(light.night_dir / "archive")): PHOTO}
-    assert media_files(light.night_dir / "archive") == media_files(mirror) == left
+    archive = light.night_dir / "archive"
+    left = [file_of(light, "t2", PHOTO), file_of(light, "t4", PHOTO, OTHER)]
+    assert media_files(archive) == media_files(mirror) == {str(one.relative_to(archive)): PHOTO for one in left}
     assert waiting(light) == []
-
-
-def test_all_files_of_a_chat_go_also_those_of_no_turn_and_a_copy_is_named_by_its_bytes(light: World) -> None:
-    send(light, "t1", PHOTO)
-    send(light, "t2", PHOTO, chat_id=OTHER)
-    light.night()
     keep(light, "t9", b"of a task that left no turn", at=time.time() - 60)
-    copy = light.night_dir / "archive" / "a copy of the owner.jpg"
+    copy = archive / "a copy of the owner.jpg"
     copy.write_bytes(PHOTO)
     (record,) = json.loads(hmem(light, "forget", f"--chat={CHAT}", "--yes", "--json").stdout)
     assert (record["complete"], [one["place"] for one in record["scan"]["found"]]) == (False, [str(copy)])
     assert record["layers"]["redis: kept files of messages"] == {"removed": 1}
-    assert {path.name.partition(".")[0] for path in (light.night_dir / "archive" / "media").rglob("*.*")} == {"t2"}
+    assert {path.name.partition(".")[0] for path in (archive / "media").rglob("*.*")} == {"t4"}
 
 
 def test_a_tombstone_that_hides_keeps_the_file(light: World) -> None:
@@ -248,13 +248,3 @@ def test_a_tombstone_that_hides_keeps_the_file(light: World) -> None:
     light.push_tombstone(Tombstone("s1", CHAT, time.time(), turn_ids=frozenset({"t1:user"})))
     light.night()
     assert file_of(light, "t1", PHOTO).read_bytes() == PHOTO
-
-
-def test_of_a_chat_of_which_nothing_is_stored_there_is_nothing_to_forget(light: World) -> None:
-    light.say("t1", "hello")
-    light.night()
-    done = hmem(light, "forget", "--chat=777", "--yes")
-    assert (done.returncode, done.stderr) == (0, "Nothing matches, so there is nothing to forget.\n")
-    assert hmem(light, "forget", "--chat=777").stdout == "", "no preview of what will not happen"
-    assert not light.redis.exists("hcli:mem:tombstones")
-    assert len(list((light.night_dir / "nights").iterdir())) == 1
