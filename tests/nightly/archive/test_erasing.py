@@ -22,10 +22,6 @@ from tests.support.night.mirrors import damage, repair, verify
 from tests.support.world import World
 
 
-def lines(world: World, run: int = 1) -> list[dict[str, Any]]:
-    return list(Segment(archive(world) / f"seg-{run}.jsonl"))
-
-
 def test_only_what_is_covered_goes(light: World) -> None:
     talk(light)
     stone(light, "by-id", turn_ids=frozenset({"a1:user"}))

@@ -14,7 +14,7 @@ from nightly.imports.candidates import ReadCandidate, Wanted
 from nightly.imports.formats import Source, format_named
 from shared.config.settings import settings_from
 from shared.errors import InvalidInput
-from tests.nightly.imports.exports.builders import HERE, left, reading, turns
+from tests.nightly.imports.exports.builders import HERE, left, reading, turns, written
 from tests.support.night.old_history import ANN, BOT, EXCHANGE, LOG, NOON, bare, bot_chat, chunk_file, message
 
 UTC_ZONE = ZoneInfo("UTC")
@@ -29,18 +29,13 @@ def places(reads: list[ReadCandidate]) -> list[str]:
     return [one.place.rpartition(":")[2].strip() for one in reads if one.unreadable is not None]
 
 
-def write(path: Path, content: bytes) -> Path:
-    path.write_bytes(content)
-    return path
-
-
 # --------------------------------------------------------------------------------------------------------- JSON lines
 
 
 def test_bare_turns_keep_their_bytes(tmp_path: Path) -> None:
     lines = [bare("a1", "Привет, как дела?"), bare("a2", "🦉 owl", odd={"x": [1, 2]}), bare("a3", "x" * 3_000_000)]
     raw = b"\xef\xbb\xbf" + lines[0] + b"\r\n\r\n" + lines[1] + b"\n  \n" + lines[2]
-    reads = list(reading("jsonl", write(tmp_path / "t.jsonl", raw), ALL))
+    reads = list(reading("jsonl", written(tmp_path / "t.jsonl", raw), ALL))
     assert [one.candidate.record.value for one in reads if one.candidate and one.candidate.record] == lines
     assert reads[-1].done == len(raw)
 
@@ -58,7 +53,7 @@ def test_wrong_lines_are_named_and_the_others_read(tmp_path: Path) -> None:
         b'{"neither": 1}',
         b'{"kind": "turn", "key": "hcli:memory:a:user"}',
     ]
-    reads = list(reading("jsonl", write(tmp_path / "t.jsonl", b"\n".join([*wrong, bare("good", "still here")])), ALL))
+    reads = list(reading("jsonl", written(tmp_path / "t.jsonl", b"\n".join([*wrong, bare("good", "still here")])), ALL))
     assert places(reads) == [str(number) for number in range(1, len(wrong) + 1)]
     assert said(reads) == [("9912", "user", "still here")]
     assert not any("still here" in (one.unreadable or "") for one in reads)
@@ -79,7 +74,9 @@ def test_lines_of_an_archive_are_proven_by_their_hash(tmp_path: Path) -> None:
         {"kind": "text", "key": "k", "model": "m", "digest": "d", "chat_id": "9912", "text": "a summary", "turns": []},
         {"kind": "end", "lines": 7, "sha256": ""},
     ]  # fmt: skip
-    reads = list(reading("jsonl", write(tmp_path / "s.jsonl", b"\n".join(json.dumps(x).encode() for x in lines)), ALL))
+    reads = list(
+        reading("jsonl", written(tmp_path / "s.jsonl", b"\n".join(json.dumps(x).encode() for x in lines)), ALL)
+    )
     found = [one.candidate for one in reads if one.candidate]
     assert [candidate.record for candidate in found] == [records[0]]
     assert places(reads) == ["4"]
@@ -97,7 +94,7 @@ def read_chunks(path: Path, wanted: Wanted = ALL) -> list[ReadCandidate]:
 @pytest.mark.parametrize("crlf", [False, True])
 def test_a_session_file(tmp_path: Path, crlf: bool) -> None:
     content = chunk_file(EXCHANGE)
-    path = write(tmp_path / "chunk_1.txt", b"\xef\xbb\xbf" + (content.replace(b"\n", b"\r\n") if crlf else content))
+    path = written(tmp_path / "chunk_1.txt", b"\xef\xbb\xbf" + (content.replace(b"\n", b"\r\n") if crlf else content))
     reads = read_chunks(path)
     assert [(turn.chat_id, turn.content, turn.timestamp) for turn in turns(reads)] == [
         ("9912", content, at) for at, _, content in EXCHANGE
@@ -114,16 +111,16 @@ def test_what_a_session_file_may_lack(tmp_path: Path) -> None:
         b"[2026-02-09 12:00:00 UTC] USER:\n\xff\n\n---\n\n[2026-02-09 12:00:00 UTC] user:\n\n\n---\n"
         b"[2026-02-09 12:00:01 UTC] Asst:\nan answer that is cut o"
     )
-    path = write(tmp_path / "chunk_1.txt", content)
+    path = written(tmp_path / "chunk_1.txt", content)
     with pytest.raises(InvalidInput, match="--chat"):
         read_chunks(path)
     reads = read_chunks(path, Wanted(chat="77"))
     assert places(reads) == ["1", "6", "11"]
     assert left(reads) == ["without text"]
     assert said(reads) == [("77", "asst", "an answer that is cut o")]
-    assert places(read_chunks(write(tmp_path / "empty.txt", b""))) == ["1"]
+    assert places(read_chunks(written(tmp_path / "empty.txt", b""))) == ["1"]
     assert (
-        left(read_chunks(write(tmp_path / "c.txt", chunk_file(EXCHANGE)), Wanted(chat="77")))
+        left(read_chunks(written(tmp_path / "c.txt", chunk_file(EXCHANGE)), Wanted(chat="77")))
         == ["of another chat than --chat"] * 3
     )
 
@@ -133,7 +130,7 @@ def test_what_a_session_file_may_lack(tmp_path: Path) -> None:
 
 def read_audit(folder: Path, entries: list[dict[str, Any] | str], wanted: Wanted) -> list[ReadCandidate]:
     lines = [entry if isinstance(entry, str) else json.dumps(entry) for entry in entries]
-    path = write(folder / "audit.log", "\n".join(lines).encode())
+    path = written(folder / "audit.log", "\n".join(lines).encode())
     return list(reading("audit", path, wanted))
 
 
@@ -153,7 +150,7 @@ def test_an_audit_log(tmp_path: Path) -> None:
 
 
 def read_telegram(folder: Path, document: object, wanted: Wanted = ALL, **more: Any) -> list[ReadCandidate]:
-    path = write(folder / "result.json", json.dumps(document, ensure_ascii=False).encode())
+    path = written(folder / "result.json", json.dumps(document, ensure_ascii=False).encode())
     return list(reading("telegram", path, wanted, **{"zone": UTC_ZONE, **more}))
 
 

@@ -47,22 +47,24 @@ def signal(root: Path, more: bool) -> Path:
     return written(root / "main.jsonl", "\n".join(map(json.dumps, signal_frames(*items))))
 
 
+def facts(more: bool) -> list[str]:
+    return ["what stands there?", ANSWER, *(["thanks", "thanks"] if more else [])]
+
+
 def openclaw(root: Path, more: bool) -> Path:
-    facts = ["what stands there?", ANSWER, *(["thanks", "thanks"] if more else [])]
-    written(root / "ws" / "memory" / "2026-02-09.md", "".join(f"- 12:00 {fact}\n" for fact in facts))
+    written(root / "ws" / "memory" / "2026-02-09.md", "".join(f"- 12:00 {fact}\n" for fact in facts(more)))
     return root / "ws"
 
 
 def basic_memory(root: Path, more: bool) -> Path:
-    facts = ["what stands there?", ANSWER, *(["thanks", "thanks"] if more else [])]
-    body = "---\ntitle: Pond\ncreated: 2026-02-09T12:00:00Z\n---\n" + "".join(f"- [fact] {fact}\n" for fact in facts)
+    noted = "".join(f"- [fact] {fact}\n" for fact in facts(more))
+    body = f"---\ntitle: Pond\ncreated: 2026-02-09T12:00:00Z\n---\n{noted}"
     written(root / "kb" / "pond.md", body)
     return root / "kb"
 
 
 def mem0(root: Path, more: bool) -> Path:
-    facts = ["what stands there?", ANSWER, *(["thanks", "thanks"] if more else [])]
-    rows = [{"id": f"m{n}", "memory": fact, "created_at": "2026-02-09T12:00:00Z"} for n, fact in enumerate(facts)]
+    rows = [{"id": f"m{n}", "memory": fact, "created_at": "2026-02-09T12:00:00Z"} for n, fact in enumerate(facts(more))]
     return written(root / "memories.json", json.dumps({"results": rows}))
 
 
@@ -91,8 +93,7 @@ def audit(root: Path, more: bool) -> Path:
 
 
 def memory_list(root: Path, more: bool) -> Path:
-    facts = ["what stands there?", ANSWER, *(["thanks", "thanks"] if more else [])]
-    return written(root / "list.txt", "".join(f"[2026-02-09] - {fact}\n" for fact in facts))
+    return written(root / "list.txt", "".join(f"[2026-02-09] - {fact}\n" for fact in facts(more)))
 
 
 GOLDEN: dict[str, Callable[[Path, bool], Path]] = {

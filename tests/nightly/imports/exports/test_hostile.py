@@ -86,17 +86,9 @@ def overlapping() -> bytes:
     """Two entries that share their data."""
     packed = zipped({"a.json": "x" * 99_000, "b.json": os.urandom(5_000)})
     at, second = packed.find(b"PK\x01\x02"), packed.rfind(b"PK\x01\x02")
-    return (
-        packed[:at]
-        + packed[second : second + 46 + 6] * 1
-        + packed[second : second + 46]
-        + b"c.json"
-        + _end(packed, at, 2 * 52)
-    )
-
-
-def _end(packed: bytes, at: int, size: int) -> bytes:
-    return struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 2, 2, size, at, 0)
+    listed = packed[second : second + 46]
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 2, 2, 2 * 52, at, 0)
+    return packed[:at] + listed + b"b.json" + listed + b"c.json" + end
 
 
 def bomb() -> bytes:
