@@ -61,17 +61,6 @@ def test_a_file_that_claude_writes_comes_after_the_answer_and_is_remembered(talk
     wait_until(lambda: "[file: rents.csv]" in talk.search("rents.csv"), lambda: talk.search("rents.csv"))
 
 
-def test_it_stays_for_the_conversation_and_comes_again_only_if_it_changes(talk: Talk) -> None:
-    will_write(talk, stays__txt="1")
-    assert answer(talk, "make a file") == [("stays.txt", b"1")]
-    talk.answer = "Nothing new."
-    assert answer(talk, "and now?") == []
-    assert (directory(talk) / "stays.txt").exists()
-    (directory(talk) / "stays.txt").write_bytes(b"")  # as a program would that Claude runs
-    will_write(talk, sums__txt="1")
-    assert answer(talk, "again") == [("sums.txt", b"1")], "what changed between the answers is not this answer's"
-
-
 def test_forgetting_the_chat_leaves_nothing_of_what_was_made(talk: Talk) -> None:
     talk.answer = "Fine."
     will_write(talk, turnip__txt="a turnip")

@@ -30,12 +30,6 @@ def schedules(world: World, chat: str = CHAT) -> list[Schedule]:
         return list(Schedules(database).every(chat))
 
 
-def plant(world: World, text: str, due: float, **more: Any) -> Schedule:
-    with closing(store(world)) as database:
-        new = Schedule(CHAT, ScheduleKind.REMINDER, text, "UTC", due, time.time() - 600, **more)
-        return Schedules(database).add(new)
-
-
 def buttons(talk: Talk, task_id: str) -> list[str]:
     talk.reply(task_id)
     raw: Any = talk.world.redis.get(f"hcli:results:{task_id}")
