@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +14,9 @@ from nightly.night.progress import Reporter
 from nightly.steps import embed
 from shared.embedding.known_models import MINILM
 from shared.embedding.local.embedder import LocalEmbedder
-from shared.embedding.models import Embedder
 from shared.embedding.ollama import server
 from shared.embedding.ollama.embedder import CONTROL_TEXT, OllamaEmbedder
 from shared.embedding.ollama.server import OllamaServer
-from shared.embedding.open import open_embedder
 from shared.embedding.probes import prove
 from shared.errors import EmbeddingError
 from shared.release.manifest import Manifest, read_manifest
@@ -36,37 +34,6 @@ pytestmark = pytest.mark.usefixtures("model_of_ollama")
 def ollama() -> Iterator[OllamaApi]:
     with OllamaApi() as api:
         yield api
-
-
-class Opener(Protocol):
-    def __call__(self, url: str, **more: object) -> Embedder: ...
-
-
-@pytest.fixture
-def open_at(world: World) -> Iterator[Opener]:
-    """Opens embedders at a URL, and closes them."""
-    opened: list[Embedder] = []
-
-    def open_one(url: str, **more: object) -> Embedder:
-        embedder = open_embedder(world.settings(embedder="ollama", ollama_url=url, **more))
-        assert embedder is not None
-        opened.append(embedder)
-        return embedder
-
-    yield open_one
-    for embedder in opened:
-        embedder.close()
-
-
-def test_vectors_are_those_of_the_same_weights(open_at: Opener, ollama: OllamaApi) -> None:
-    embedder = open_at(ollama.url)
-    texts = [f"note number {number}" for number in range(40)]
-    ours, theirs = embedder.embed_documents(texts), LocalEmbedder(MINILM).embed_documents(texts)
-    assert np.allclose(ours.vectors, theirs.vectors, atol=1e-6)
-    assert ours.refused == {}
-    assert [len(batch) for batch in ollama.embedded()] == [32, 8]
-    assert embedder.identity.digest == f"sha256:{DIGEST}"
-    assert embedder.identity.difference(LocalEmbedder(MINILM).identity) is None
 
 
 TEXTS = [f"note number {number} about the garden" for number in range(8)]
@@ -87,6 +54,16 @@ def quick(ollama: OllamaApi, seconds: float, monkeypatch: pytest.MonkeyPatch) ->
     ollama.requests.clear()
     yield embedder
     embedder.close()
+
+
+def test_vectors_are_those_of_the_same_weights(quick: OllamaEmbedder, ollama: OllamaApi) -> None:
+    texts = [f"note number {number}" for number in range(40)]
+    ours, theirs = quick.embed_documents(texts), LocalEmbedder(MINILM).embed_documents(texts)
+    assert np.allclose(ours.vectors, theirs.vectors, atol=1e-6)
+    assert ours.refused == {}
+    assert [len(batch) for batch in ollama.embedded()] == [32, 8]
+    assert quick.identity.digest == f"sha256:{DIGEST}"
+    assert quick.identity.difference(LocalEmbedder(MINILM).identity) is None
 
 
 @pytest.mark.parametrize("fault", ["drop", "hang", "500", "nan", "html"])

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import numpy as np
 import orjson
 import pytest
 
@@ -22,6 +21,8 @@ from shared.release.manifest import FORMAT_VERSION, LEXICAL, MANIFEST
 from shared.search.recall import OpenRelease
 from shared.search.types import Query
 from shared.text.dates.named_times import read_times
+from shared.vectors.base import MemoryBackend
+from shared.vectors.searching import in_order
 from tests.support.night.receiving import older_manifest
 from tests.support.world import World
 
@@ -30,19 +31,16 @@ NOON = datetime(2026, 5, 13, 12, tzinfo=UTC).timestamp()
 DAY = 86400.0
 
 
-class Meaning:
+class Meaning(MemoryBackend):
     """A vector index of a test: what a chunk means is looked up by its id."""
 
     def __init__(self, known: dict[str, float]) -> None:
+        super().__init__("")
+        self._why = None
         self.known = known
         self.asked: list[str] = []
         self.late: threading.Event | None = None
         self.error: Exception | None = None
-
-    why_not = None
-
-    def is_available(self) -> bool:
-        return True
 
     def similarities(self, query: str, chat_id: str, chunk_ids: Sequence[str]) -> Any:
         self.asked.append(chat_id)
@@ -50,16 +48,7 @@ class Meaning:
             self.late.wait(600)
         if self.error:
             raise self.error
-        return np.array([self.known.get(name, np.nan) for name in chunk_ids], np.float32)
-
-    def vector(self, query: str) -> Any:
-        return None
-
-    def centre(self, chat_id: str) -> Any:
-        return None
-
-    def close(self) -> None:
-        """Nothing."""
+        return in_order(self.known, chunk_ids)
 
 
 @pytest.fixture
@@ -70,7 +59,7 @@ def opened(light: World) -> Any:
     def make(meaning: Meaning | None = None, **more: Any) -> OpenRelease:
         releases.append(OpenRelease(light.settings(**more), (light.memory_dir / "current").resolve()))
         if meaning:
-            releases[-1]._made = meaning  # type: ignore[assignment]
+            releases[-1]._made = meaning
         return releases[-1]
 
     yield make

@@ -170,13 +170,10 @@ def literals(node: ast.AST) -> Iterator[ast.expr]:
         yield from literals(child)
 
 
-def shown_by(call: ast.Call) -> Iterator[ast.expr]:
-    """What a person reads of a CommandReply: its text, and the labels of its buttons."""
-    texts = [*call.args[:1], *(one.value for one in call.keywords if one.arg == "text")]
-    yield from texts
-
-
-def labels(tree: ast.AST) -> Iterator[ast.expr]:
+def shown_by(tree: ast.AST) -> Iterator[ast.expr]:
+    """What a person reads of each CommandReply: its text, and the labels of its buttons."""
+    for call in calls_of(tree, "CommandReply"):
+        yield from (*call.args[:1], *(one.value for one in call.keywords if one.arg == "text"))
     for call in calls_of(tree, "row_of"):
         for one in call.args:
             if isinstance(one, ast.Tuple):
@@ -196,7 +193,7 @@ def test_a_command_answers_nothing_that_cannot_be_translated(path: Path) -> None
         if isinstance(target, ast.Name)
     }
     wrong = list[str]()
-    for shown in [*(text for call in calls_of(tree, "CommandReply") for text in shown_by(call)), *labels(tree)]:
+    for shown in shown_by(tree):
         wrong += [f"line {one.lineno}: {ast.unparse(one)}" for one in literals(shown)]
         bare = shown.id if isinstance(shown, ast.Name) else ""
         wrong += [f"line {shown.lineno}: {bare}, without tr(…)"] if bare in constants else []

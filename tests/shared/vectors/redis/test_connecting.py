@@ -11,12 +11,11 @@ from redis import Redis
 from shared.config.kinds import place_of
 from shared.config.settings import Settings, load_settings
 from shared.errors import IndexServerUnavailable, SettingsError
-from shared.release.manifest import Manifest, seal
 from shared.vectors.on_server import Served, write_served
 from shared.vectors.redis.index import RedisBackend, RedisBuilder
 from tests.support.machine import free_port
-from tests.support.night.index_world import DIMENSIONS, IDENTITY
-from tests.support.night.indexes.on_redis import opened
+from tests.support.night.index_world import DIMENSIONS
+from tests.support.night.indexes.on_redis import opened, sealed
 
 REDIS = place_of("redis")
 
@@ -25,8 +24,7 @@ def released(folder: Path, settings: Settings) -> RedisBackend:
     """A release whose vectors are said to be on that server, opened."""
     (folder / "1").mkdir()
     write_served(folder / "1" / REDIS, Served("hmem-1-00000000", 3, DIMENSIONS))
-    seal(folder / "1", Manifest(1, None, {}, 1, 1, "UTC", ["redis"], IDENTITY, 0, 0, 0, 0, {}))
-    return opened(settings, folder / "1" / REDIS)
+    return opened(settings, sealed(folder / "1" / REDIS))
 
 
 def test_a_redis_without_vector_sets_is_refused_by_night_and_by_day(redis_url: str, tmp_path: Path) -> None:

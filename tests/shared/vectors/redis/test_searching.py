@@ -11,15 +11,14 @@ from redis import Redis
 
 from shared.config.settings import Settings
 from shared.errors import IndexServerUnavailable
-from shared.release.manifest import Manifest, seal
 from shared.vectors.on_server import Served, read_served, write_served
 from shared.vectors.redis import index as redis_index
 from shared.vectors.redis import sets
 from shared.wire import keys
 from tests.servers.redis8 import FaultyRedis
 from tests.support.machine import slowness
-from tests.support.night.index_world import DIMENSIONS, IDENTITY, vector_of
-from tests.support.night.indexes.on_redis import build, corpus_of, opened
+from tests.support.night.index_world import DIMENSIONS, vector_of
+from tests.support.night.indexes.on_redis import build, corpus_of, opened, sealed
 
 
 def test_of_a_very_long_chat_the_nearest_of_each_part_are_told(
@@ -71,8 +70,7 @@ def test_an_index_that_is_gone_or_another_is_refused(settings: Settings, tmp_pat
         (Served("hmem-1-00000000", 4, DIMENSIONS), "does not have"),
     ):
         write_served(place, served)
-        seal(place.parent, Manifest(1, None, {}, 1, 1, "UTC", ["redis"], IDENTITY, 0, 0, 0, 0, {}))
-        found = opened(settings, place)
+        found = opened(settings, sealed(place))
         assert f"release 1 has its vectors in Redis as {served.name}, which the server {why}" in cast(
             str, found.why_not
         )

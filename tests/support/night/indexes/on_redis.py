@@ -25,6 +25,11 @@ def build(settings: Settings, root: Path, corpus: Corpus, run: int = 1) -> Path:
     place = root / str(run) / REDIS
     place.parent.mkdir(parents=True)
     RedisBuilder(settings, run).build(place, corpus)
+    return sealed(place, run)
+
+
+def sealed(place: Path, run: int = 1) -> Path:
+    """The release that this file is in gets its manifest."""
     seal(place.parent, Manifest(run, None, {}, 1, 1, "UTC", ["redis"], IDENTITY, 0, 0, 0, 0, {}))
     return place
 
