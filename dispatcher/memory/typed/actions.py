@@ -78,9 +78,7 @@ class Acting:
             planned = self._day.remembering.plan(
                 task.chat_id, MemoryType(kind), text, now=now, **speaker_of(task), **more
             )
-            return self._keeping(
-                planned, lambda memory, new: saved(memory, planned.corrected, new=new, near=planned.near)
-            )
+            return self._keeping(planned, lambda memory, new: saved(memory, planned.near, new=new))
 
         return self.once(task, 0, "add", plan, now)
 

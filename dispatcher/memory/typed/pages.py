@@ -30,7 +30,6 @@ _KINDS = {
     "completed_goal": later("{number}. Completed goal: {text}"),
     "preference": later("{number}. Preference: {text}"),
 }
-_ENTRY = later("{number}. Entry: {text}")
 REPLACED_ON = later("Replaced on {day} by number {number}: {text}")
 NO_SOURCE = later("From a command or an import, or from a message that I no longer have.")
 
@@ -87,7 +86,7 @@ def memory_entry(
     order = [one.memory_id for _, one in _entries(known.shown, now, newer)]
     page = order.index(memory.memory_id) // PER_PAGE + 1 if memory.memory_id in order else 1
     lines = [
-        tr(_KINDS.get(str(memory.type), _ENTRY)).format(number=memory.number, text=memory.text),
+        tr(_KINDS[str(memory.type)]).format(number=memory.number, text=memory.text),
         "",
         tr("Noted on {day}.").format(day=date_at(memory.created, zone)),
         *_said_by(known, memory),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from shared.text.format import one_line, shorten
@@ -17,8 +16,6 @@ QUOTED = 120
 
 SAVED = later("Saved as number {number}: {text}")
 SAVED_ALREADY = later("Already saved as number {number}: {text}")
-SAVED_FOR = later("Saved as number {number}: {text}. This replaces {replaced}")
-SAVED_ALREADY_FOR = later("Already saved as number {number}: {text}. This replaces {replaced}")
 CORRECTED = later("Saved as number {number}: {text}. This replaces number {old}.")
 NOTED_FOR = later("Noted; this replaces: {replaced}")
 FORGOTTEN = later("Forgotten. I will not mention it again.")
@@ -47,14 +44,10 @@ def quoted(memory: Memory) -> str:
     return shorten(one_line(memory.text), QUOTED)
 
 
-def saved(memory: Memory, corrected: Sequence[Memory], *, new: bool, near: Memory | None = None) -> str:
-    if not corrected:
-        sentence = tr(SAVED if new else SAVED_ALREADY).format(number=memory.number, text=quoted(memory))
-        like = tr(NEAR).format(number=near.number, text=quoted(near)) if near else ""
-        return f"{sentence}\n{like}" if like else sentence
-    named = [tr("number {number}: {text}").format(number=one.number, text=quoted(one)) for one in corrected]
-    sentence = tr(SAVED_FOR if new else SAVED_ALREADY_FOR)
-    return sentence.format(number=memory.number, text=quoted(memory), replaced="; ".join(named))
+def saved(memory: Memory, near: Memory | None, *, new: bool) -> str:
+    sentence = tr(SAVED if new else SAVED_ALREADY).format(number=memory.number, text=quoted(memory))
+    like = tr(NEAR).format(number=near.number, text=quoted(near)) if near else ""
+    return f"{sentence}\n{like}" if like else sentence
 
 
 def is_noted(sentence: str) -> bool:
