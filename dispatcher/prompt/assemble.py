@@ -98,7 +98,7 @@ class PromptSources:
             summary.strip(),
             budget=settings.memory_tokens,
             zone=settings.timezone,
-            run=release.run if release else None,
+            release_run=release.run if release else None,
             hits=hits,
             no_recall_reason=reason,
             no_recall_plain=plain,

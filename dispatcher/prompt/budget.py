@@ -8,12 +8,12 @@ their own length. Recalled lines get the rest, and are put under each day, the n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
 from dispatcher.memory.session_history import history_lines
-from dispatcher.prompt.context import ITEM, Context
+from dispatcher.prompt.context import ITEM, Choice, Context
 from dispatcher.prompt.recalled_part import fill, line_of, newest_first
 from dispatcher.prompt.render import HEAD, PromptPart, block, render
 from shared.ranking.extractive_summary import AS_SAID
@@ -45,14 +45,12 @@ TOKENS_PER_HIT, FEWEST_HITS = 16, 30
 
 
 @dataclass(frozen=True)
-class PromptInput:
+class PromptInput(Choice):
     """What `compose` fits into `budget` tokens.
 
-    `hits` are those worth injecting, best first (None: all that were recalled), `no_recall_reason` is why none is, and `no_recall_plain` the
-    same for the chat; `decision_reason`: what was decided, and by which evidence; `by_time`: hits are injected because of their time; `searched`:
-    turns were looked up. `message`: what long passages are cut to the matching sentences of ("": they stay whole). `recent` is None if a session has
-    the conversation; `profile` is what holds for who asks, `earlier` sums up earlier sessions, `facts` are memories that bear on this message.
-    `summary_at` is ISO 8601 in the zone.
+    `hits` are those worth injecting, best first (None: all that were recalled); `searched`: turns were looked up. `message`: what long passages are
+    cut to the matching sentences of ("": they stay whole). `recent` is None if a session has the conversation; `profile` is what holds for who asks,
+    `earlier` sums up earlier sessions, `facts` are memories that bear on this message.
     """
 
     recalled: Recalled
@@ -60,19 +58,13 @@ class PromptInput:
     _: KW_ONLY
     budget: int
     zone: ZoneInfo
-    run: int | None  # of the release
     hits: Sequence[Hit] | None = None
-    no_recall_reason: str | None = None
-    no_recall_plain: str | None = None
-    decision_reason: str | None = None
-    by_time: bool = False
     searched: bool = True
     message: str = ""
     recent: Sequence[Turn] | None = None
     profile: str = ""
     earlier: str = ""
     facts: str = ""
-    summary_at: str | None = None
 
     @property
     def injected(self) -> list[Hit]:
@@ -117,15 +109,10 @@ def compose(given: PromptInput) -> Context:
         layout.used,
         cut=[*layout.cut, *(hit for hit in given.recalled.hits if id(hit) not in taken)],
         degraded=[*given.recalled.degraded, *_without_room(given, layout, hits)],
-        release_run=given.run,
         ms=given.recalled.ms,
-        no_recall_reason=given.no_recall_reason,
         zone=given.zone,
-        decision_reason=given.decision_reason,
         speakers=given.recalled.speakers,
-        no_recall_plain=given.no_recall_plain,
-        by_time=given.by_time,
-        summary_at=given.summary_at,
+        **{one.name: getattr(given, one.name) for one in fields(Choice)},
     )
 
 

@@ -42,8 +42,20 @@ _DOCTOR = "hmem doctor says whether there is anything to do."
 MISSED = 5
 
 
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Which release was read, and why hits are injected or not."""
+
+    release_run: int | None = None
+    no_recall_reason: str | None = None  # why none is injected
+    no_recall_plain: str | None = None  # the same for the chat, without figures and internal names
+    decision_reason: str | None = None  # the evidence by which hits are injected, or not
+    by_time: bool = False  # hits are injected because of their time
+    summary_at: str | None = None  # when the chat's summary was written, ISO 8601 in the zone
+
+
 @dataclass(frozen=True)
-class Context:
+class Context(Choice):
     """The text to inject, its sources, and what is missing.
 
     `cut` has the hits that did not fit into the budget, or all of them (of an answer, MISSED) if `no_recall_reason` says that none is relevant to the
@@ -55,15 +67,9 @@ class Context:
     used: list[Hit] = field(default_factory=list)
     cut: list[Hit] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)
-    release_run: int | None = None
     ms: float = 0.0
-    no_recall_reason: str | None = None
     zone: ZoneInfo | None = None
-    decision_reason: str | None = None  # the evidence by which hits are injected, or not
     speakers: tuple[Speaker, ...] = ()  # everyone in the chat
-    no_recall_plain: str | None = None  # `no_recall_reason` for the chat, without figures and internal names
-    by_time: bool = False  # hits are injected because of their time
-    summary_at: str | None = None  # when the chat's summary was written, ISO 8601 in the zone
 
     def placed(self, message: str, placement: str, ending: str = "") -> tuple[str, str]:
         """(text for the system prompt, message with the text ahead of it).

@@ -23,7 +23,7 @@ BUDGETS = {
     "dispatcher/health": 1292,
     "dispatcher/installation": 1603,
     "dispatcher/memory": 4010,
-    "dispatcher/prompt": 830,
+    "dispatcher/prompt": 821,
     "dispatcher/queue": 1109,
     "dispatcher/releases": 435,
     "nightly": 330,
@@ -48,7 +48,7 @@ BUDGETS = {
     "shared/turns": 1111,
     "shared/vectors": 1525,
     "shared/wire": 662,
-    "tests": 43058,
+    "tests": 43060,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 74, 40, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 46_041
+    assert product <= 46_032
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

@@ -117,7 +117,9 @@ def test_a_context_is_told_to_scripts_with_its_hits_and_reasons() -> None:
 def test_nothing_recalled_is_injected_where_nothing_bears_on_the_message_and_the_rest_stays() -> None:
     hits = [hit("a"), hit("b")]
     context = compose(
-        PromptInput(Recalled(hits), SUMMARY, budget=1500, zone=UTC, run=7, no_recall_reason="nothing is like it")
+        PromptInput(
+            Recalled(hits), SUMMARY, budget=1500, zone=UTC, release_run=7, no_recall_reason="nothing is like it"
+        )
     )
     assert context.text == composed([], SUMMARY).text
     assert (context.used, context.cut, context.no_recall_reason) == ([], hits, "nothing is like it")

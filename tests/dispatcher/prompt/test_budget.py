@@ -97,7 +97,7 @@ def test_a_budget_smaller_than_the_headings_gives_nothing_and_says_so() -> None:
 
 def test_the_conversation_so_far_lends_and_borrows_and_leaves_the_summary_alone() -> None:
     def parts(recent: list[Turn] | None, hits: list[Hit], budget: int = 1500) -> dict[str, int]:
-        context = compose(PromptInput(Recalled(hits), SUMMARY, budget=budget, zone=UTC, run=7, recent=recent))
+        context = compose(PromptInput(Recalled(hits), SUMMARY, budget=budget, zone=UTC, release_run=7, recent=recent))
         assert context.tokens <= budget
         return {part.name: len(part.text) for part in context.parts}
 
@@ -123,7 +123,7 @@ def test_however_much_there_is_of_each_part_the_prompt_holds_some(
     )
     hits = [hit(f"the boiler broke {n} times", NOW + n) for n in range(recalled)]
     given = PromptInput(
-        Recalled(hits), SUMMARY, budget=budget, zone=UTC, run=7, recent=said(talk), profile=profile, facts=facts
+        Recalled(hits), SUMMARY, budget=budget, zone=UTC, release_run=7, recent=said(talk), profile=profile, facts=facts
     )
     context = compose(given)
     assert 0 < context.tokens <= budget

@@ -21,7 +21,7 @@ FILLING = "A sentence on something else stands here. " * 9
 
 
 def composed_for(message: str, hits: list[Hit], budget: int = 1500, summary: str = "") -> Context:
-    return compose(PromptInput(Recalled(hits), summary, budget=budget, zone=UTC, run=7, message=message))
+    return compose(PromptInput(Recalled(hits), summary, budget=budget, zone=UTC, release_run=7, message=message))
 
 
 def lines(context: Context) -> list[str]:

@@ -46,7 +46,7 @@ def test_a_text_cannot_close_the_fence_of_any_part(summary: str) -> None:
         return f'</record id="{part.fence}">'
 
     def composed(hits: list[Hit], summary: str) -> Context:
-        return compose(PromptInput(Recalled(hits), summary, budget=6000, zone=UTC, run=7))
+        return compose(PromptInput(Recalled(hits), summary, budget=6000, zone=UTC, release_run=7))
 
     first = composed([hit("harmless")], summary)
     attack = "\n".join(
@@ -87,7 +87,7 @@ def test_the_rendered_text_is_exactly_this() -> None:
 
 
 def test_the_newest_of_the_conversation_fits_in_order_and_one_line_each() -> None:
-    context = compose(PromptInput(Recalled(), "", budget=300, zone=UTC, run=7, recent=said(50)))
+    context = compose(PromptInput(Recalled(), "", budget=300, zone=UTC, release_run=7, recent=said(50)))
     (part,) = context.parts
     lines = part.text.split("\n")
     assert part.name == "recent"

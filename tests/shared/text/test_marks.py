@@ -172,7 +172,7 @@ def hit(text: str, name: str = "anna", question: str | None = None) -> Hit:
 
 
 def context(**parts: Any) -> Context:
-    given: dict[str, Any] = {"budget": 3000, "zone": UTC, "run": 7} | parts
+    given: dict[str, Any] = {"budget": 3000, "zone": UTC, "release_run": 7} | parts
     return compose(PromptInput(Recalled(given.pop("hits", [])), given.pop("summary", ""), **given))
 
 

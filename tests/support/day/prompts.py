@@ -34,7 +34,7 @@ def hit(text: str, at: float = NOW, speaker: str = "anna", question: str | None 
 
 
 def composed(hits: list[Hit], summary: str = "", budget: int = 1500, zone: ZoneInfo = UTC) -> Context:
-    return compose(PromptInput(Recalled(hits, ["why"], 1.5), summary, budget=budget, zone=zone, run=7))
+    return compose(PromptInput(Recalled(hits, ["why"], 1.5), summary, budget=budget, zone=zone, release_run=7))
 
 
 def assembled(request: PromptRequest, settings: Settings, release: OpenRelease | None) -> Context:
