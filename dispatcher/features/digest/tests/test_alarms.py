@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 from contextlib import closing, nullcontext
-from pathlib import Path
 
 import pytest
 from redis import Redis
@@ -85,25 +84,20 @@ def test_a_failed_night_is_told_with_its_reason(settings: Settings, client: Redi
     ]
 
 
-def test_a_disk_that_is_nearly_full_by_the_doctors_limits(settings: Settings, client: Redis) -> None:
-    def usage(_: Path) -> object:
-        return disk(free)
+def test_a_disk_that_is_full_now_and_then_is_one_alarm(settings: Settings, client: Redis) -> None:
+    """The limits are the doctor's (test_how_full_a_disk_may_be)."""
 
-    for free, told in ((100 << 30, 0), (2 << 30, 0), (1 << 29, 1)):
-        said = look(settings, client, NINE, usage=usage)
-        assert len(said) == told, free
+    def seen(minute: int, free: int) -> list[str]:
+        return look(settings, client, NINE + minute * MINUTE, usage=lambda _: disk(free))
+
+    (said,) = seen(0, 1 << 29)
     assert re.fullmatch(
         r"Alarm: only 0\.5 GiB \(0%\) are left on the disk of .*/state: the next night or answer may fail; free some space, or .*\.",
-        said[0],
+        said,
     )
-    free = 200 << 30
-    assert look(settings, client, NINE + MINUTE, usage=usage) == []
-    free = 1 << 29
-    assert look(settings, client, NINE + 2 * MINUTE, usage=usage) == [], "it comes and goes: one alarm"
-    free = 200 << 30
-    assert look(settings, client, NINE + 3 * MINUTE, usage=usage) == []
-    well = look(settings, client, NINE + 9 * MINUTE, usage=usage)
-    assert re.fullmatch(r"Well again: 200\.0 GiB \(20%\) are left on the disk of .*\.", well[0])
+    assert [seen(1, 200 << 30), seen(2, 1 << 29), seen(3, 200 << 30)] == [[], [], []], "it comes and goes"
+    (well,) = seen(9, 200 << 30)
+    assert re.fullmatch(r"Well again: 200\.0 GiB \(20%\) are left on the disk of .*\.", well)
 
 
 def test_what_redis_and_the_last_night_are_found_to_lack_is_told_until_it_is_well_again(

@@ -21,10 +21,7 @@ def pin(world: World, hours_ago: float) -> None:
     path.write_text(json.dumps(json.loads(path.read_bytes()) | {"since": time.time() - hours_ago * HOUR}))
 
 
-# ------------------------------------------------------------------------------------------------------------- the log
-
-
-def test_without_a_chat_to_tell_each_alarm_is_a_line_of_the_log_once_a_day(light: World) -> None:
+def test_without_a_chat_to_tell_each_alarm_is_a_line_of_the_log(light: World) -> None:
     ran_since(light.root / "state")
     good_night(light.redis, time.time() - 60 * HOUR)
     settings = light.settings()
@@ -39,18 +36,9 @@ def test_without_a_chat_to_tell_each_alarm_is_a_line_of_the_log_once_a_day(light
     assert said.startswith("Alarm: no good night came by")
     assert "hmem-night run" in said
     assert logged(1) == []
-    failed_night(light.redis, time.time() - HOUR)
-    assert "night 8 stopped at embed" in logged(2)[0], "another cause is told at once"
     pin(light, 40)
-    assert "release 5 has been pinned for" in logged(3)[0].lower()
-    assert len(logged(25)) == 1
-    good_night(light.redis, time.time() + 48 * HOUR)
-    (light.memory_dir / "pinned").unlink()
-    assert logged(48) == []
+    assert "release 5 has been pinned for" in logged(2)[0].lower()
     assert light.redis.llen("hcli:mem:outbox:main") == 0
-
-
-# ---------------------------------------------------------------------------------------------------- status and doctor
 
 
 def test_status_shows_pin_and_failure(light: World) -> None:
@@ -65,9 +53,8 @@ def test_status_shows_pin_and_failure(light: World) -> None:
     found = json.loads(light.status("--json").stdout)
     assert (found["pin"]["run"], found["last_failure"]["step"], found["errors"]) == (5, "embed", [])
     pin(light, 40)
+    good_night(light.redis, time.time() - HOUR)
     done = light.status(check=False)
-    assert done.returncode == 21
+    assert (done.returncode, "last failure" in done.stdout) == (21, False)
     assert "pinned for 40 hours" in done.stderr
     assert "hmem release rollback --unpin" in done.stderr
-    good_night(light.redis, time.time() - HOUR)
-    assert "last failure" not in light.status(check=False).stdout

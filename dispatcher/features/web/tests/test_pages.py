@@ -251,12 +251,6 @@ def test_old_history_is_uploaded_tried_and_imported(site: Site, talked: World) -
     assert "JSON lines" in plan, "by its content"
     stored = talked.root / "state" / "web-uploads" / name
     assert stored.exists()
-    facts = {"file": ("memories.md", b"[2025-11-02] - the boiler is a Vaillant\n")}
-    other = visitor.client.post("/import/upload", data={"form-token": visitor.token}, files=facts).url.params["file"]
-    known = "is known as 1. &#34;The boiler is a Vaillant"
-    assert known in visitor.post("/import/plan", source="memory-list", file=other, chat="Anna"), (
-        "as hmem import says it"
-    )
     done = finished(visitor, visitor.post("/import/stage", source="jsonl", file=name))
     assert not stored.exists(), "it is in the archive now"
     assert "<strong>Done</strong>" in done, done
