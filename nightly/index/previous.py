@@ -106,15 +106,6 @@ class Last:
         with damage_named(path or Path(CHATS)), ChatTable(path) as table:
             yield table
 
-    def record_of(self, place: str, made_with: Mapping[str, Any]) -> dict[str, Any] | None:
-        """What is recorded of a place; None if there is none that was made with the same."""
-        record: dict[str, Any] | None = self._record["places"].get(place)
-        for name, value in made_with.items() if record else ():
-            if record and record["made_with"].get(name) != value:
-                self._say(f"{place}/", f"it was made with another {name}")
-                return None
-        return record
-
     def files(self, place: str, names: Iterable[str]) -> dict[str, File]:
         """These files of a place, as they were proven."""
         files: Files = self._record["files"]
@@ -127,8 +118,11 @@ class Last:
 
     def plan(self, place: str, made_with: Mapping[str, Any], rows: PartRows, tonight: Collection[str] | None) -> Plan:
         """Which parts of an index are taken over. `tonight`: the chats that are done again, None for all."""
-        record = self.record_of(place, made_with)
+        record: dict[str, Any] | None = self._record["places"].get(place)
         if record is None or self.path is None:
+            return Plan()
+        if other := [name for name, value in made_with.items() if record["made_with"].get(name) != value]:
+            self._say(f"{place}/", f"it was made with another {other[0]}")
             return Plan()
         folder, found = self.path / place, dict[str, dict[str, int]]()
         for name in record["parts"]:

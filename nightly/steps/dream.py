@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from nightly.archive.catalog import Catalog, open_catalog
@@ -38,53 +38,51 @@ NOTES_CHARACTERS, TURNS_CHARACTERS, ONE_CHARACTERS = 6_500, 6_500, 1_200
 OPTIONS: dict[str, Any] = {"temperature": 0, "seed": 1, "num_ctx": 16_384, "num_predict": 1_500}
 
 
+class Asked(NamedTuple):
+    """What one request is about: the newest of what was said in a chat since the last night, in the order of time, and the newest of its valid
+    typed memories, by number."""
+
+    turns: list[Turn]
+    notes: list[Event]
+
+    def prompt(self, zone: ZoneInfo) -> str:
+        notes = [_note_line(one) for one in self.notes] or ["(none)"]
+        lines = [f"[{number}] {_turn_line(turn, zone)}" for number, turn in enumerate(self.turns, 1)]
+        return prompt_of("dream.txt.j2", "\n".join(["Notes:", *notes, "", "Messages:", *lines]))
+
+    @property
+    def made_from(self) -> list[str]:
+        """The turns with which the answer is forgotten: an answer may repeat a note. None, the whole chat, where a note comes from no turn."""
+        sources = [(note.state or {}).get("source_turn", "").split() for note in self.notes]
+        turns = [turn.turn_id for turn in self.turns]
+        return list(dict.fromkeys([*turns, *(one for some in sources for one in some)])) if all(sources) else []
+
+
 def run(night: Night, _: Path) -> dict[str, Any]:
     writer = night.settings.writer_of("facts")
     if writer is None or night.result("archive").get("erased", {}).get("segments"):
         return {"dreams": 0}
-    with open_catalog(night) as catalog:
-        tombstones = list(catalog.tombstones.values())
-        said = _said(night, catalog, tombstones)
-    notes = _notes(night, said, tombstones)
-    newest_first = sorted(said, key=lambda chat: -said[chat][-1].timestamp)
-    chosen, postponed = newest_first[:MOST_CHATS], len(newest_first[MOST_CHATS:])
+    chats = _chats(night)
+    newest_first = sorted(chats, key=lambda chat: -chats[chat].turns[-1].timestamp)
+    chosen, postponed = {chat: chats[chat] for chat in newest_first[:MOST_CHATS]}, len(newest_first[MOST_CHATS:])
     if writer.kind == "claude":
-        records = ((chat, {"prompt": _prompt(said[chat], notes[chat], night.settings.timezone)}) for chat in chosen)
-        asked: dict[str, Any] = {}
-        sent = _send(night, writer, said, notes, records)
-    else:
-        with closing(ModelTexts(night, "dream", writer, OPTIONS, refuse=refused_shape, form=Changes)) as texts:
-            sent = _send(night, writer, said, notes, _written(night, texts, chosen, said, notes))
-            texts.archive()
-            asked = texts.result()
-    return {"dreams": sent, "postponed": postponed, **asked}
+        records = ((chat, {"prompt": asked.prompt(night.settings.timezone)}) for chat, asked in chosen.items())
+        return {"dreams": _send(night, writer, chosen, records), "postponed": postponed}
+    with closing(ModelTexts(night, "dream", writer, OPTIONS, refuse=refused_shape, form=Changes)) as texts:
+        sent = _send(night, writer, chosen, _written(night, texts, chosen))
+        texts.archive()
+        return {"dreams": sent, "postponed": postponed, **texts.result()}
 
 
-def _written(
-    night: Night, texts: ModelTexts, chats: list[str], said: dict[str, list[Turn]], notes: dict[str, list[Event]]
-) -> Iterator[tuple[str, dict[str, Any]]]:
+def _written(night: Night, texts: ModelTexts, chats: dict[str, Asked]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Chat → the model's answer, of those for which it gave one."""
-    for chat in night.report.track(chats, len(chats), "dream"):
-        turns = [turn.turn_id for turn in said[chat]]
-        prompt = _prompt(said[chat], notes[chat], night.settings.timezone)
-        answer = texts.write(chat, chat, turns, prompt, _made_from(turns, notes[chat]))
-        if answer:
+    for chat, asked in night.report.track(chats.items(), len(chats), "dream"):
+        turns = [turn.turn_id for turn in asked.turns]
+        if answer := texts.write(chat, chat, turns, asked.prompt(night.settings.timezone), asked.made_from):
             yield chat, {"answer": answer}
 
 
-def _made_from(turns: list[str], notes: list[Event]) -> list[str]:
-    """The turns with which the answer is forgotten: an answer may repeat a note. None, the whole chat, where a note comes from no turn."""
-    sources = [(note.state or {}).get("source_turn", "").split() for note in notes]
-    return list(dict.fromkeys([*turns, *(one for some in sources for one in some)])) if all(sources) else []
-
-
-def _send(
-    night: Night,
-    writer: Writer,
-    said: dict[str, list[Turn]],
-    notes: dict[str, list[Event]],
-    records: Iterator[tuple[str, dict[str, Any]]],
-) -> int:
+def _send(night: Night, writer: Writer, chats: dict[str, Asked], records: Iterator[tuple[str, dict[str, Any]]]) -> int:
     """Leave one record a chat for the day's host; how many. A night that is repeated leaves the same ones, and each is carried out once."""
     count = 0
     for chat, more in records:
@@ -94,8 +92,8 @@ def _send(
             model=writer.model,
             at=time.time(),
             propose=night.settings.dream == "propose",
-            turns=[turn.turn_id for turn in said[chat]],
-            notes=[one.number for one in notes[chat]],
+            turns=[turn.turn_id for turn in chats[chat].turns],
+            notes=[one.number for one in chats[chat].notes],
             **more,
         )
         night.redis.hsetnx(keys.DREAMS, f"{night.run}:{chat}", dream.model_dump_json())
@@ -104,6 +102,14 @@ def _send(
     if count:
         night.redis.expire(keys.DREAMS, keys.DREAMS_TTL_SECONDS)
     return count
+
+
+def _chats(night: Night) -> dict[str, Asked]:
+    with open_catalog(night) as catalog:
+        tombstones = list(catalog.tombstones.values())
+        said = _said(night, catalog, tombstones)
+    notes = _notes(night, said, tombstones)
+    return {chat: Asked(turns, notes[chat]) for chat, turns in said.items()}
 
 
 def _said(night: Night, catalog: Catalog, tombstones: list[Tombstone]) -> dict[str, list[Turn]]:
@@ -146,12 +152,6 @@ def _is_valid(event: Event, tombstones: list[Tombstone]) -> bool:
     state = event.state or {}
     kept = state.get("type") in ("fact", "goal", "preference") and not state.get("superseded_at")
     return kept and not any(event.is_covered_by(one) for one in tombstones)
-
-
-def _prompt(turns: list[Turn], notes: list[Event], zone: ZoneInfo) -> str:
-    record = "\n".join(["Notes:", *(map(_note_line, notes) if notes else ["(none)"]), "", "Messages:"])
-    lines = [f"[{number}] {_turn_line(turn, zone)}" for number, turn in enumerate(turns, 1)]
-    return prompt_of("dream.txt.j2", "\n".join([record, *lines]))
 
 
 def _note_line(event: Event) -> str:
