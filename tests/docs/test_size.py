@@ -31,9 +31,9 @@ BUDGETS = {
     "nightly/backfill": 344,
     "nightly/cli": 634,
     "nightly/imports": 3394,
-    "nightly/index": 790,
+    "nightly/index": 786,
     "nightly/night": 784,
-    "nightly/steps": 948,
+    "nightly/steps": 943,
     "nightly/writing": 449,
     "scripts": 2400,
     "shared": 149,
@@ -48,7 +48,7 @@ BUDGETS = {
     "shared/turns": 1111,
     "shared/vectors": 1525,
     "shared/wire": 662,
-    "tests": 43036,
+    "tests": 43037,
 }
 LEEWAY = 0.05
 SETTINGS, COMMANDS, EXIT_CODES = 74, 40, 26
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 46_032
+    assert product <= 46_023
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:
