@@ -61,7 +61,7 @@ def test_an_answer_that_was_made_anew_comes_in_after_the_earlier_one(light: Worl
 
 
 def test_it_is_recalled_and_says_where_it_is_from(light: World) -> None:
-    report(light, "openclaw", str(openclaw(light.root, False)), "--chat", "9912")
+    staged(light, "openclaw", str(openclaw(light.root, False)), "--chat", "9912")
     report(light, "chatgpt", str(chatgpt(light.root, False)), "--chat", "9912")
     hits = json.loads(light.command("hmem", "search", "9912", "heron pond", "--json").stdout)["hits"]
     labels = {hit["label"] for hit in hits if "heron stands" in hit["text"]}
