@@ -20,7 +20,9 @@ from nightly.index.chunk_file import ChunkFolder, writing_chunks
 from nightly.steps import chunk
 from shared.errors import ArchiveDamaged
 from shared.release.integrity import SCRUB_NIGHTS
-from tests.support.night.archives import archive, stone, talk, texts
+from tests.nightly.imports.test_staging import archive as lines_of
+from tests.nightly.imports.test_staging import turn
+from tests.support.night.archives import stone, talk, texts
 from tests.support.night.mirrors import damage
 from tests.support.night.steps import replace_step
 from tests.support.night.whole_archive import read_archive
@@ -114,20 +116,21 @@ def test_nothing_is_deleted_because_the_catalog_says_so(light: World, monkeypatc
     assert light.redis.exists("hcli:memory:new:user")
 
 
-def test_every_segment_is_hashed_again_every_seventh_night(light: World) -> None:
+def test_every_segment_is_hashed_again_every_seventh_night(tmp_path: Path) -> None:
     """Bytes that changed without a trace in size and times, as on a failing disk."""
-    for number in range(3):
-        light.say(f"t{number}", f"segment {number}")
-        light.night()
-    path = archive(light) / "seg-2.jsonl"
+    (tmp_path / "archive").mkdir()
+    for run in (1, 2, 3):
+        write_segment(tmp_path / "archive" / f"seg-{run}.jsonl", run, lines_of(turn(f"t{run}", f"segment {run}")))
+    refreshed(tmp_path)[1].close()
+    path = tmp_path / "archive" / "seg-2.jsonl"
     damage(path)
     stat = path.stat()
     times = f"size = {stat.st_size}, modified = {stat.st_mtime_ns}, changed = {stat.st_ctime_ns}"
-    _edit(light.night_dir, f"UPDATE segments SET {times} WHERE name = 'seg-2.jsonl'")
-    refreshed(light.night_dir)[1].close()  # nothing shows it
+    _edit(tmp_path, f"UPDATE segments SET {times} WHERE name = 'seg-2.jsonl'")
+    refreshed(tmp_path)[1].close()  # nothing shows it
     with pytest.raises(ArchiveDamaged, match=r"seg-2\.jsonl"):
         for run in range(4, 4 + SCRUB_NIGHTS):
-            refreshed(light.night_dir, run)[1].close()
+            refreshed(tmp_path, run)[1].close()
 
 
 def a_lost_row(world: World) -> set[str]:

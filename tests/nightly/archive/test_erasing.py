@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from nightly.archive.segments import Segment, read_texts, write_segment
 from shared.delivery.switch import refuse_unless_descendant
 from shared.errors import ArchiveDamaged, ReleaseRefused
 from shared.release import retention
-from shared.release.manifest import current_release, read_manifest, release_dir
+from shared.release.manifest import Manifest, current_release, read_manifest, release_dir
 from tests.servers.ollama_api import DIGEST, OllamaApi
 from tests.support.night.archives import LATER, SECRET, archive, places, stone, talk, texts
 from tests.support.night.mirrors import damage, repair, verify
@@ -24,11 +25,25 @@ from tests.support.world import World
 
 def test_only_what_is_covered_goes(light: World) -> None:
     talk(light)
+    before = read_manifest(release_dir(light.memory_dir, 1))
     stone(light, "by-id", turn_ids=frozenset({"a1:user"}))
     stone(light, "by-time", before=1_707_500_150.0)
     light.night()
     assert places(light, "pelican7731", "кукушка4410") == []
     assert texts(light) == {"a3:user#1": "we paint the fence on Friday", "b1:user#1": "the other chat talks of boats"}
+    refuse_another_segment(read_manifest(release_dir(light.memory_dir, 2)), before)
+
+
+def refuse_another_segment(now: Manifest, before: Manifest) -> None:
+    """A segment that differs is refused unless it was erased, and so is a release without the tombstones of the one before."""
+    refuse_unless_descendant(now, before)
+    changes: list[dict[str, Any]] = [{"originals": {}}, {"originals": {"seg-1.jsonl": "sha256:00"}}, {"forgotten": 0}]
+    for wrong in changes:
+        with pytest.raises(ReleaseRefused):
+            refuse_unless_descendant(replace(now, **wrong), before)
+    third = replace(now, run=3, parent=2, tombstones={})
+    with pytest.raises(ReleaseRefused, match="would bring back forgotten turns"):
+        refuse_unless_descendant(third, now)
 
 
 def test_what_stands_in_redis_is_never_written_to_the_archive(light: World) -> None:
@@ -140,22 +155,6 @@ def test_releases_that_are_read_go_when_their_reader_has_gone(light: World) -> N
         assert summary["held_by_readers"] == [1]
     light.night()
     assert retention.release_runs(light.memory_dir) == [2]
-
-
-def test_a_segment_that_differs_is_refused_unless_it_was_erased(light: World) -> None:
-    talk(light)
-    before = read_manifest(release_dir(light.memory_dir, 1))
-    stone(light)
-    light.night()
-    now = read_manifest(release_dir(light.memory_dir, 2))
-    refuse_unless_descendant(now, before)
-    changes: list[dict[str, Any]] = [{"originals": {}}, {"originals": {"seg-1.jsonl": "sha256:00"}}, {"forgotten": 0}]
-    for wrong in changes:
-        with pytest.raises(ReleaseRefused):
-            refuse_unless_descendant(type(now)(**(vars(now) | wrong)), before)
-    third = type(now)(**(vars(now) | {"run": 3, "parent": 2, "tombstones": {}}))
-    with pytest.raises(ReleaseRefused, match="would bring back forgotten turns"):
-        refuse_unless_descendant(third, now)
 
 
 def test_a_rewrite_that_does_not_read_back_takes_no_place(light: World, monkeypatch: pytest.MonkeyPatch) -> None:
