@@ -138,10 +138,10 @@ def test_a_namesake_has_the_same_mark_ahead_of_a_message_as_in_memory(light: Wor
 
 def test_the_base_prompt_may_be_replaced_or_left_out(light: World) -> None:
     talk, rules = quick_talk(light), light.root / "rules.md"
-    for text in ("Speak like a pirate.", ""):
-        rules.write_text(text)
-        running = light.start_dispatcher(CLAUDE_BASE_PROMPT_FILE=str(rules))
+    for text in (None, "Speak like a pirate.", ""):
+        rules.write_text(text or "")
+        running = light.start_dispatcher(**({} if text is None else {"CLAUDE_BASE_PROMPT_FILE": str(rules)}))
         told = talk.asked("hello").system
         running.stop()
-        assert "You take part in a Telegram chat" not in told
+        assert ("You take part in a Telegram chat" in told) == (text is None)
         assert ("pirate" in told, "# What to keep" in told) == (bool(text), True)
