@@ -36,7 +36,8 @@ from shared.turns.speakers import Speaker
 FOLDER, INDEX = "media", "media.jsonl"
 #: (task id, SHA-256) → name of the file; for each that was written.
 FileNames = Mapping[tuple[str, str], str]
-PICTURE_ENDINGS = ("jpg", "png", "gif", "webp")
+#: Of files that are shown in the conversation.
+PICTURE_ENDINGS = (".jpg", ".png", ".gif", ".webp")
 #: Longest part of a name that comes from the sender. Bytes of UTF-8.
 NAME_BYTES = 60
 
@@ -96,10 +97,6 @@ def files_of(turn: Turn, names: FileNames) -> Iterator[tuple[Media, str]]:
             yield one, name
 
 
-def is_picture(name: str) -> bool:
-    return name.rpartition(".")[2] in PICTURE_ENDINGS
-
-
 #: What means something within a line.
 _MARKS = re.compile(r"([\\`*_\[\]<>&|~$])")
 _FENCE = re.compile(r"(?P<indent>\s*)(?P<mark>`{3,}(?!.*`)|~{3,})\s*(?P<language>[\w+#.-]{0,40})")
@@ -134,7 +131,7 @@ def conversation(
 def _links(turn: Turn, files: FileNames) -> Iterator[str]:
     """The names are ours, and have no character that means anything; not in ASCII they are written as addresses are."""
     for _, name in files_of(turn, files):
-        yield f"\n{'!' if is_picture(name) else ''}[{inline(name)}]({FOLDER}/{quote(name)})\n"
+        yield f"\n{'!' if name.endswith(PICTURE_ENDINGS) else ''}[{inline(name)}]({FOLDER}/{quote(name)})\n"
 
 
 def about(origin: Origin) -> str:

@@ -22,7 +22,7 @@ BUDGETS = {
     "dispatcher/features": 7518,
     "dispatcher/health": 1292,
     "dispatcher/installation": 1603,
-    "dispatcher/memory": 4010,
+    "dispatcher/memory": 4001,
     "dispatcher/prompt": 821,
     "dispatcher/queue": 1109,
     "dispatcher/releases": 435,
@@ -45,7 +45,7 @@ BUDGETS = {
     "shared/search": 1486,
     "shared/system": 1268,
     "shared/text": 839,
-    "shared/turns": 1111,
+    "shared/turns": 1109,
     "shared/vectors": 1525,
     "shared/wire": 662,
     "tests": 42897,
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 46_023
+    assert product <= 46_012
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

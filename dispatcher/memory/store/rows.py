@@ -160,6 +160,12 @@ class StoredRows:
         with self._database.joined(connection, writes=False) as reading:
             return reading.execute(query, values).all()
 
+    def _write(self, chat_id: str, counter: str, statement: Any, connection: Connection | None = None) -> int:
+        """Count a change of the chat's rows, and carry it out; how many rows it was about."""
+        with self._database.joined(connection) as writing:
+            change(writing, chat_id, counter)
+            return int(writing.execute(statement).rowcount)
+
     def _in_batches(
         self, columns: Sequence[Any], key: Column[Any], start: Any, *where: ColumnElement[bool]
     ) -> Iterator[Row[Any]]:
@@ -175,10 +181,8 @@ class StoredRows:
         """Remove the rows of the chat that have one of these as their key, and count the change; returns how many."""
         removed, table = 0, key.table
         for some in batches(ids):
-            with self._database.begin() as connection:
-                change(connection, checked_chat(chat_id), counter)
-                these = sa.delete(table).where(table.c.chat_id == chat_id, key.in_(some), *where)
-                removed += connection.execute(these).rowcount
+            these = sa.delete(table).where(table.c.chat_id == checked_chat(chat_id), key.in_(some), *where)
+            removed += self._write(chat_id, counter, these)
         return removed
 
     def _without_vector(

@@ -13,7 +13,6 @@ from sqlalchemy import Connection, Row
 from dispatcher.memory.store.rows import (
     StoredRows,
     batches,
-    change,
     checked_chat,
     enter,
     insert,
@@ -101,10 +100,8 @@ class Summaries(StoredRows):
         checked_chat(chat_id)
         done = 0
         for some in batches(summary_ids):
-            with self._database.begin() as connection:
-                change(connection, chat_id, _CHANGES)
-                where = (summaries.c.chat_id == chat_id, summaries.c.summary_id.in_(some), summaries.c.tier == "medium")
-                done += connection.execute(sa.update(summaries).where(*where).values(tier="long")).rowcount
+            where = (summaries.c.chat_id == chat_id, summaries.c.summary_id.in_(some), summaries.c.tier == "medium")
+            done += self._write(chat_id, _CHANGES, sa.update(summaries).where(*where).values(tier="long"))
         return done
 
     def needing_embedding(self, model: str, limit: int) -> Found:
@@ -114,10 +111,8 @@ class Summaries(StoredRows):
     def update_embedding(self, chat_id: str, summary_id: str, embedding: bytes | None, model: str) -> bool:
         """Set a summary's vector; None means that this model cannot embed it. Returns whether the summary exists."""
         where = (summaries.c.chat_id == checked_chat(chat_id), summaries.c.summary_id == summary_id)
-        with self._database.begin() as connection:
-            change(connection, chat_id, _CHANGES)
-            values = {"embedding": embedding, "embedding_model": model}
-            return connection.execute(sa.update(summaries).where(*where).values(values)).rowcount > 0
+        made = sa.update(summaries).where(*where).values(embedding=embedding, embedding_model=model)
+        return self._write(chat_id, _CHANGES, made) > 0
 
     def remove(self, chat_id: str, summary_ids: Iterable[str]) -> int:
         """Remove summaries by id; returns how many."""

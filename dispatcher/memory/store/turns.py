@@ -14,7 +14,6 @@ from dispatcher.memory.store.rows import (
     Revisions,
     StoredRows,
     batches,
-    change,
     checked_chat,
     clean,
     enter,
@@ -130,9 +129,8 @@ class Turns(StoredRows):
         replaced meanwhile is left alone."""
         where = (turns.c.chat_id == checked_chat(turn.chat_id), turns.c.turn_id == turn.turn_id)
         statement = sa.update(turns).where(*where, turns.c.content == storable(turn.content))
-        with self._database.joined(connection) as writing:
-            change(writing, turn.chat_id, _CHANGES)
-            return writing.execute(statement.values(embedding=embedding, embedding_model=model)).rowcount > 0
+        made = statement.values(embedding=embedding, embedding_model=model)
+        return self._write(turn.chat_id, _CHANGES, made, connection) > 0
 
     def every(self, chat_id: str | None = None) -> Iterator[StoredTurn]:
         """All turns, of one chat or of all, in the order they were stored; for `hmem forget` and its scan."""

@@ -89,7 +89,7 @@ def memory_entry(
         tr(_KINDS[str(memory.type)]).format(number=memory.number, text=memory.text),
         "",
         tr("Noted on {day}.").format(day=date_at(memory.created, zone)),
-        *_said_by(known, memory),
+        *([tr("Said by {name}.").format(name=speaker_labels(known.shown)[memory.user_id])] if memory.user_id else []),
         *_times(memory, now, zone),
         *([tr("Priority: {priority}.").format(priority=memory.priority)] if memory.priority else []),
         *_wordings(memory),
@@ -98,12 +98,6 @@ def memory_entry(
     ]
     valid = memory.memory_id not in newer
     return MemoryEntry("\n".join(lines), memory.number, page, valid and memory.type == "goal", valid, memory.user_id)
-
-
-def _said_by(known: ChatMemories, memory: Memory) -> list[str]:
-    if not memory.user_id:
-        return []
-    return [tr("Said by {name}.").format(name=speaker_labels(known.shown)[memory.user_id])]
 
 
 def _wordings(memory: Memory) -> list[str]:

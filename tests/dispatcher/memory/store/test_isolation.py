@@ -51,17 +51,14 @@ def test_a_row_of_another_chat_is_held_back_on_the_way_out(database: Database) -
         assert [row.task_id for row in own(unscoped, "1")] == ["a", "c"]
 
 
-@pytest.mark.parametrize("chat", ["", "a\x00b", "\ud800"])
-def test_a_chat_id_that_could_not_be_kept_is_refused(database: Database, chat: str) -> None:
-    with pytest.raises(InvalidInput, match="is not a chat id"):
-        Turns(database).ids(chat)
-    with pytest.raises(InvalidInput):
-        Memories(database).add(fact("x", chat))
-    with pytest.raises(InvalidInput):
-        Actions(database).apply_once(chat, "t", 1, "fact", lambda _: "")
-
-
-def test_a_memory_of_no_known_importance_is_refused(database: Database) -> None:
+def test_a_chat_id_or_an_importance_that_could_not_be_kept_is_refused(database: Database) -> None:
+    for chat in ("", "a\x00b", "\ud800"):
+        with pytest.raises(InvalidInput, match="is not a chat id"):
+            Turns(database).ids(chat)
+        with pytest.raises(InvalidInput):
+            Memories(database).add(fact("x", chat))
+        with pytest.raises(InvalidInput):
+            Actions(database).apply_once(chat, "t", 1, "fact", lambda _: "")
     with pytest.raises(InvalidInput, match="1 to 5"):
         Memories(database).add(fact("x", importance=6))
     assert Memories(database).count() == 0
