@@ -20,14 +20,30 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from qdrant_client import QdrantClient
-from qdrant_client.http import models
 
 from shared.vectors.on_server import is_ours
 from tests.servers.loopback import Answering, Loopback
+
+
+class Late:
+    """A module that is imported when it is asked for something: Qdrant's client takes two seconds, and each process of a run collects all tests."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._name), name)
+
+
+if TYPE_CHECKING:
+    import qdrant_client
+    from qdrant_client import models
+else:
+    qdrant_client, models = Late("qdrant_client"), Late("qdrant_client.models")
 
 #: Seconds that a hanging request takes, if the server is not stopped before: more than any limit of a client.
 HANG_SECONDS = 120
@@ -62,7 +78,7 @@ class QdrantApi(Loopback):
         self.collections: dict[str, Stored] = {}
         self.aliases: dict[str, str] = {}
         self.ended = threading.Event()
-        self._local = QdrantClient(":memory:")
+        self._local = qdrant_client.QdrantClient(":memory:")
         self._lock = threading.Lock()
         self._parts = 0
         super().__init__(type("Handler", (Handler,), {"api": self}))
@@ -327,7 +343,9 @@ def qdrant_settings() -> Iterator[dict[str, Any]]:
     try:
         yield {"qdrant_url": url, "qdrant_api_key": key, "index_name": name}
     finally:
-        client = QdrantClient(url=url, headers={"api-key": key} if key else None, check_compatibility=False)
+        client = qdrant_client.QdrantClient(
+            url=url, headers={"api-key": key} if key else None, check_compatibility=False
+        )
         for one in client.get_collections().collections:
             if is_ours(one.name, name):
                 client.delete_collection(one.name)  # and its alias with it

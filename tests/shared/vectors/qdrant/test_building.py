@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from qdrant_client import QdrantClient
-from qdrant_client.http import models
 
 from shared.config.kinds import place_of
 from shared.config.settings import Settings, load_settings
@@ -19,10 +17,15 @@ from tests.servers.qdrant_api import QdrantApi
 from tests.support.night.index_world import MadeUp, make_release, opened, vector_of
 from tests.support.night.indexes.on_qdrant import CORPUS, FAULTS, KEY, SAID, built, delete, looking, lose
 
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
+
 QDRANT = place_of("qdrant")
 
 
 def _put(client: QdrantClient, name: str, id_: str, text: str, payload: dict[str, Any]) -> None:
+    from qdrant_client import models
+
     batch = models.Batch(ids=[id_], vectors=[vector_of(text).tolist()], payloads=[payload])
     client.upsert(name, batch, wait=True)
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import qdrant_edge as edge
-from qdrant_client import models
 
 from shared.vectors.base import Corpus
 from shared.vectors.qdrant import index as qdrant
 from tests.support.night.index_world import corpus_of, notes, vector_of
+
+if TYPE_CHECKING:
+    from qdrant_client import models
 
 #: Ids of chats that a careless comparison takes for another's, and the number of their turns.
 CHATS = {"1": 300, "01": 40, "1 ": 40, "-1": 60, "a\x00b": 20, "a": 20, "é": 20, "e\u0301": 20, "A": 5, "*": 5}
@@ -102,6 +104,8 @@ def best_of(corpus: Corpus, chat: str, vector: np.ndarray) -> set[str]:
 
 def test_what_is_stored_comes_back(shard: edge.EdgeShard) -> None:
     """The check of a night accepts each point: its id and chunk."""
+    from qdrant_client import models
+
     for chat, (names, vectors) in CORPUS.chats.items():
         ours = qdrant._Chat("any", chat, names, vectors)
         for row in range(0, len(names), 7):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from qdrant_client import QdrantClient
-from qdrant_client.http import models
 
 from shared.config.kinds import place_of
 from shared.config.settings import Settings
@@ -18,6 +16,9 @@ from shared.vectors.qdrant.index import QdrantBackend, ensure
 from tests.servers.qdrant_api import QdrantApi
 from tests.support.night.index_world import MadeUp, make_release, nearest, opened
 from tests.support.night.indexes.on_qdrant import KEY, SAID, delete, looking, lose
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient, models
 
 QDRANT = place_of("qdrant")
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-
-from qdrant_client import QdrantClient
+from typing import TYPE_CHECKING
 
 from shared.config.settings import Settings
 from shared.vectors.on_server import Served, read_served
@@ -15,6 +14,9 @@ from shared.vectors.qdrant import index as qdrant
 from shared.vectors.qdrant import server as qdrant_server
 from shared.vectors.qdrant.index import QdrantBuilder, ensure
 from tests.support.night.index_world import DIMENSIONS, corpus_of, notes
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
 
 KEY = "s3cret-key"
 SAID = {"1": notes("1", 120), "-100": notes("-100", 60), "anna": notes("anna", 3)}
