@@ -87,16 +87,15 @@ KNOWN_MODELS: tuple[KnownModel, ...] = (
 )  # fmt: skip
 
 
-def known_model(name: str, provider: str | None = None) -> KnownModel:
-    """The table's row for a model's name at this provider, or at any; SettingsError if there is none, which names the known ones."""
-    asked = (provider,) if provider else (*embedders(),)
+def known_model(name: str, provider: str) -> KnownModel:
+    """The table's row for a model's name at this provider; SettingsError if there is none, which names the known ones."""
     for model in KNOWN_MODELS:
-        if any(model.is_called(name, one) for one in asked):
+        if model.is_called(name, provider):
             return model
-    names = [known for one in asked for model in KNOWN_MODELS if (known := model.named_by(one))]
+    names = [known for model in KNOWN_MODELS if (known := model.named_by(provider))]
     elsewhere = [one for one in embedders() if any(model.is_called(name, one) for model in KNOWN_MODELS)]
     raise SettingsError(
-        f"EMBED_MODEL={name} is not a known embedding model{f' of EMBEDDER={provider}' if provider else ''}. "
+        f"EMBED_MODEL={name} is not a known embedding model of EMBEDDER={provider}. "
         f"Use one of: {', '.join(names)}{''.join(f'; or set EMBEDDER={one}, which has it' for one in elsewhere)}."
     )
 

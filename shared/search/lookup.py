@@ -207,7 +207,7 @@ class _Lookup:
 
     def _prefers(self, merged: Merged) -> Array:
         """1 for items that hold a word of preference."""
-        from shared.ranking.evidence import standing
+        from shared.ranking.scoring import standing
 
         return standing(self._standing(merged, _terms_of_each(PREFERENCE)), len(merged)).clip(max=1)
 
@@ -222,7 +222,7 @@ class _Lookup:
 
     def _evidence(self, merged: Merged, scored: Scored) -> Evidence:
         """The evidence for injecting anything at all, from the same terms and cosines as the ranking."""
-        from shared.ranking.evidence import best_cosine, coverage
+        from shared.ranking.scoring import best_cosine, coverage
 
         message = self._message
         words = [question_terms([word]) for word in message.telling]
@@ -248,7 +248,7 @@ class _Lookup:
 
     def _foreign(self, merged: Merged) -> float:
         """Share of the items that are in another language than the message, as their sentence words show."""
-        from shared.ranking.evidence import standing
+        from shared.ranking.scoring import standing
 
         shown = {
             language: standing(self._standing(merged, _terms_of_each(tuple(words))), len(merged))

@@ -39,14 +39,14 @@ BUDGETS = {
     "shared": 149,
     "shared/config": 904,
     "shared/delivery": 685,
-    "shared/embedding": 991,
-    "shared/ranking": 737,
+    "shared/embedding": 989,
+    "shared/ranking": 732,
     "shared/release": 663,
     "shared/search": 1486,
     "shared/system": 1268,
     "shared/text": 839,
     "shared/turns": 1109,
-    "shared/vectors": 1525,
+    "shared/vectors": 1523,
     "shared/wire": 662,
     "tests": 42913,
 }
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 46_012
+    assert product <= 46_003
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

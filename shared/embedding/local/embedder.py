@@ -83,9 +83,7 @@ def _wordpiece(folder: Path, limit: int) -> Tokenise:
 
 
 def _unigram(folder: Path, _: int) -> Tokenise:
-    from shared.embedding.local.multilingual import Unigram
-
-    return Unigram(folder).token_ids
+    return multilingual.Unigram(folder).token_ids
 
 
 FILES = {

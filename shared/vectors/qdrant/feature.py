@@ -19,5 +19,4 @@ def vector_index() -> IndexKind:
 def _server(settings: Settings) -> str | None:
     from shared.vectors.qdrant.settings import QdrantSettings  # pydantic, late: `hmem --help` asks features, too
 
-    address = settings.of(QdrantSettings).qdrant_url
-    return None if address is None else str(address)
+    return settings.of(QdrantSettings).qdrant_url

@@ -19,5 +19,4 @@ def vector_index() -> IndexKind:
 def _server(settings: Settings) -> str | None:
     from shared.vectors.redis.settings import RedisVectorSettings  # pydantic, late: `hmem --help` asks features, too
 
-    address = settings.of(RedisVectorSettings).redis_vectors_url
-    return None if address is None else str(address)
+    return settings.of(RedisVectorSettings).redis_vectors_url

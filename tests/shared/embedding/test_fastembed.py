@@ -27,7 +27,7 @@ from tests.shared.embedding.small_models import LINES, SPECIAL, place, snapshot,
 from tests.support.world import REPOSITORY, World
 
 NAME = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2"
-MULTILINGUAL = known_model(NAME)
+MULTILINGUAL = known_model(NAME, "fastembed")
 
 
 def expected(model: KnownModel, *words: str) -> NDArray[np.float32]:
@@ -150,7 +150,7 @@ def test_a_hub_that_is_silent_or_away_is_an_error_in_time(cache: Path, silent: s
     code = (
         "import sys; from pathlib import Path; from shared.embedding.fastembed.embedder import fetch; "
         "from shared.embedding.known_models import known_model; "
-        f"fetch(known_model('{NAME}'), Path(sys.argv[1]), 0.5)"
+        f"fetch(known_model('{NAME}', 'fastembed'), Path(sys.argv[1]), 0.5)"
     )
     for hub in (silent, "http://127.0.0.1:9"):
         done = run_python("-c", code, str(cache), HOME=str(cache), HF_ENDPOINT=hub)
@@ -177,7 +177,7 @@ def test_loading_leaves_nothing_behind_and_calls_nobody(cache: Path, tmp_path: P
     code = (
         "import sys; from pathlib import Path; from shared.embedding.fastembed.embedder import FastembedEmbedder, constants; "
         "from shared.embedding.known_models import known_model; "
-        f"FastembedEmbedder(known_model('{NAME}'), Path(sys.argv[1])).embed_query('boat'); assert constants.HF_HUB_DISABLE_TELEMETRY"
+        f"FastembedEmbedder(known_model('{NAME}', 'fastembed'), Path(sys.argv[1])).embed_query('boat'); assert constants.HF_HUB_DISABLE_TELEMETRY"
     )
     home = tmp_path / "home"
     home.mkdir()
@@ -191,7 +191,7 @@ def test_the_table_says_what_fastembed_says() -> None:
     for model in KNOWN_MODELS:
         if model.fastembed:
             assert _described(model)["dim"] == model.dimensions
-            assert known_model(model.fastembed) is known_model(model.fastembed, "fastembed") is model
+            assert known_model(model.fastembed, "fastembed") is model
             if model.ollama:
                 assert known_model(model.ollama, "fastembed") is model
 

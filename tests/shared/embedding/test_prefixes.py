@@ -38,7 +38,7 @@ def test_every_model_is_sent_its_own_prefixes_once(model: KnownModel) -> None:
 
 def test_vectors_of_other_prefixes_are_other_vectors(tmp_path: Path) -> None:
     """Whichever of the two is changed in the table: nothing that was cached by night or stored by day is taken for the same."""
-    model = known_model("nomic-embed-text")
+    model = known_model("nomic-embed-text", "ollama")
     changed = [model, replace(model, document_prefix="x: "), replace(model, query_prefix="x: ")]
     identities = [one.identity("ollama", "sha256:1") for one in changed]
     assert len({label(identity) for identity in identities}) == 3

@@ -40,7 +40,7 @@ class TwoModels(OllamaApi):
 
     def documents(self) -> list[str]:
         """Every text that was embedded to be stored, in order; the probes are asked anew by each process."""
-        prefix = known_model(NOMIC).document_prefix
+        prefix = known_model(NOMIC, "ollama").document_prefix
         texts = [text.removeprefix(prefix) for batch in self.embedded() for text in batch]
         return [text for text in texts if text not in PROBE_TEXTS and not text.startswith("search_query: ")]
 

@@ -229,7 +229,7 @@ def _read() -> None:
         def close(self) -> None:
             pass
 
-    kept = Kept(known_model(load_settings().model_name))
+    kept = Kept(known_model(load_settings().model_name, "local"))
     with mock.patch.object(searching, "open_embedder", lambda settings: kept):
         for line in sys.stdin:
             print(json.dumps(_open_as_a_dispatcher(Path(line.strip()))), flush=True)
