@@ -152,11 +152,11 @@ def _summary(release: OpenRelease, gathered: Gathered) -> str | None:
 def _write_turns(folder: Path, gathered: Gathered, client: Redis, zone: ZoneInfo) -> int:
     """With the files that came with them; returns how many. What is missing of those is a note."""
     ordered = gathered.in_order()
-    with private_file(folder / "turns.jsonl") as handle:
-        handle.writelines(one.line + b"\n" for one in ordered)
+    _write(folder / "turns.jsonl", (one.line + b"\n" for one in ordered))
     media = MediaExport(folder, zone, partial(content_of, gathered, client))
     turns, marks = media.passing(one.turn for one in ordered), namesakes({one.turn.person for one in ordered})
-    _write(folder / "conversation.md", conversation(gathered.chat_id, turns, zone, marks, media.names))
+    document = conversation(gathered.chat_id, turns, zone, marks, media.names)
+    _write(folder / "conversation.md", (piece.encode() for piece in document))
     if missing := media.missing:
         gathered.notes.append(
             f"{counted(missing, 'file of messages was', 'files of messages were')} left out: in an archive elsewhere, damaged, or lost."
@@ -165,11 +165,12 @@ def _write_turns(folder: Path, gathered: Gathered, client: Redis, zone: ZoneInfo
 
 
 def _write_memories(folder: Path, exported: ExportedChat, zone: ZoneInfo) -> None:
-    with private_file(folder / "memories.jsonl") as handle:
-        for memory in exported.memories:
-            by = exported.newer.get(memory.memory_id)
-            replaced = {"superseded_by": by, "superseded_at": memory.superseded_at if by else None}
-            handle.write(dumps(_json(memory, zone, **replaced)) + b"\n")
+    lines = []
+    for memory in exported.memories:
+        by = exported.newer.get(memory.memory_id)
+        replaced = {"superseded_by": by, "superseded_at": memory.superseded_at if by else None}
+        lines.append(dumps(_json(memory, zone, **replaced)) + b"\n")
+    _write(folder / "memories.jsonl", lines)
     _write_text(folder / "memories.md", vars(exported) | {"kinds": KINDS, "said_by": said_by}, zone)
 
 
@@ -200,17 +201,15 @@ def _iso(timestamp: float | None, zone: ZoneInfo) -> str | None:
 
 
 def _write_json(path: Path, value: Any) -> None:
-    with private_file(path) as handle:
-        handle.write(orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n")
+    _write(path, [orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n"])
 
 
 def _write_text(path: Path, values: dict[str, Any], zone: ZoneInfo) -> None:
     """From the template of its name."""
     template = _TEMPLATES.get_template(f"{path.name}.j2")
-    _write(path, [template.render(values, now=time.time(), time=partial(time_text, zone=zone))])
+    _write(path, [template.render(values, now=time.time(), time=partial(time_text, zone=zone)).encode()])
 
 
-def _write(path: Path, pieces: Iterable[str]) -> None:
+def _write(path: Path, pieces: Iterable[bytes]) -> None:
     with private_file(path) as handle:
-        for piece in pieces:
-            handle.write(piece.encode())
+        handle.writelines(pieces)

@@ -43,9 +43,11 @@ class ClaudeLayer:
 
     def find(self, chats: Collection[str], sessions: Collection[str], keep: Collection[str]) -> list[Path]:
         """Files and directories of these chats. `sessions`: ids of theirs, wherever they were filed; `keep`: ids of current sessions, left out."""
-        found = [path for chat in chats for path in self._of_directory(self._directory(chat), None)]
-        found += self._of_directory(self._settings.hmem_state_dir / "chats" / ALONE, None)
-        for shared in (self._settings.hmem_state_dir / "chats", self._settings.hmem_state_dir):  # on a full disk
+        state = self._settings.hmem_state_dir
+        found = [
+            path for name in (*map(safe_name, chats), ALONE) for path in self._of_directory(state / "chats" / name)
+        ]
+        for shared in (state / "chats", state):  # on a full disk
             found += self._of_directory(shared, sessions)
         sessions = {session for session in sessions if _UUID.fullmatch(session)}
         known = {path.stem for path in found if _UUID.fullmatch(path.stem)} | sessions
@@ -62,17 +64,12 @@ class ClaudeLayer:
                 folder.rmdir()
         return len(found)
 
-    def _directory(self, chat_id: str) -> Path:
-        return self._settings.hmem_state_dir / "chats" / safe_name(chat_id)
-
-    def _of_directory(self, directory: Path, sessions: Collection[str] | None) -> Iterator[Path]:
+    def _of_directory(self, directory: Path, sessions: Collection[str] | None = None) -> Iterator[Path]:
         """What was filed under a working directory: everything, or these sessions."""
-        for named in {directory, directory.resolve()}:
-            slug = re.sub(r"[^A-Za-z0-9]", "-", str(named))
+        named = {str(directory), str(directory.resolve())}
+        for slug in {re.sub(r"[^A-Za-z0-9]", "-", name) for name in named}:
             for folder in _called(self._config / "projects", slug):
-                own = {
-                    path.stem for path in folder.glob("*.jsonl") if _begun_in(path, {directory, directory.resolve()})
-                }
+                own = {path.stem for path in folder.glob("*.jsonl") if _begun_in(path, named)}
                 wanted = own if sessions is None else own & set(sessions)
                 yield from (path for path in folder.iterdir() if path.stem in wanted)
             if sessions is None:
@@ -96,9 +93,8 @@ def _called(base: Path, slug: str) -> list[Path]:
     return [path for path in base.iterdir() if path.is_dir() and path.name.startswith(slug[:LONGEST_NAME])]
 
 
-def _begun_in(transcript: Path, directories: Collection[Path]) -> bool:
+def _begun_in(transcript: Path, directories: Collection[str]) -> bool:
     """Whether the first working directory that a transcript names is one of these; also true if it names none."""
-    wanted = {str(path) for path in directories}
     try:
         with transcript.open("rb") as lines:
             for _, line in zip(range(LINES_READ), lines, strict=False):
@@ -107,7 +103,7 @@ def _begun_in(transcript: Path, directories: Collection[Path]) -> bool:
                 except orjson.JSONDecodeError:
                     continue
                 if isinstance(record, dict) and isinstance(record.get("cwd"), str):
-                    return record["cwd"] in wanted
+                    return record["cwd"] in directories
     except FileNotFoundError:
         return False
     return True
