@@ -56,7 +56,8 @@ async def run(
     on_line: LineReader | None = None,
     start: Start | None = None,
 ) -> Ended:
-    """Run a program to its end. OSError if it cannot be started, TimeoutError, OutputTooLarge; in any case none of its processes is left.
+    """Run a program to its end. OSError if it cannot be started, TimeoutError, OutputTooLarge; in any case none of its processes is left: one whose
+    start is cancelled is killed as soon as it is there.
 
     `on_line` sees each line of the output while the program runs, and decides which ones the result holds; only those count for `most_bytes`.
     `start` is called in another thread.
@@ -64,19 +65,7 @@ async def run(
     child = _Child(asyncio.get_running_loop(), most_bytes, on_line)
     popen: Start = start or subprocess.Popen
     where = {"cwd": directory, "env": environment, "start_new_session": True}
-    starting = asyncio.ensure_future(
-        child.begin(partial(popen, arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE, **where))
-    )
-    try:
-        await asyncio.shield(starting)
-    except asyncio.CancelledError:  # it is started all the same
-        try:
-            with suppress(OSError):
-                await starting
-        finally:  # also if this is cancelled in the moment in which it has begun
-            if starting.done() and not starting.cancelled() and starting.exception() is None:
-                await child.end()
-        raise
+    await child.begin(partial(popen, arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE, **where))
     try:
         async with asyncio.timeout(seconds):
             child.feed(message)
@@ -104,7 +93,7 @@ class _Child:
         self._patience: asyncio.TimerHandle | None = None
 
     async def begin(self, start: Callable[[], subprocess.Popen[bytes]]) -> None:
-        """A program whose start could not be waited for, or whose pipes could not be read, is killed as soon as it is there."""
+        """A program whose start is cancelled, or whose pipes cannot be read, is killed as soon as it is there: it was given nothing yet."""
         started = self._loop.run_in_executor(None, start)
         try:
             self.process = await asyncio.shield(started)
@@ -159,7 +148,9 @@ class _Child:
 
     def _has_exited(self) -> None:
         self._exited.set()
-        self._signal(signal.SIGKILL)  # processes that it left behind
+        # Where its start was given up it is reaped (_kill), and its number may be another program's.
+        if self.process.returncode is None:
+            self._signal(signal.SIGKILL)  # processes that it left behind
         self.process.wait()
         self._patience = self._loop.call_later(PIPE_GRACE_SECONDS, self.over.set)
         self._look()

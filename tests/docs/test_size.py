@@ -17,7 +17,7 @@ BUDGETS = {
     "dispatcher/answering": 1709,
     "dispatcher/bots": 2488,
     "dispatcher/chat_data": 2077,
-    "dispatcher/claude": 950,
+    "dispatcher/claude": 939,
     "dispatcher/cli": 1580,
     "dispatcher/features": 7518,
     "dispatcher/health": 1292,
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 45_999
+    assert product <= 45_988
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:
