@@ -54,10 +54,6 @@ class ExportScope:
     since: float | None = None
     until: float | None = None
 
-    @property
-    def part(self) -> bool:
-        return bool(self.chats) or self.since is not None or self.until is not None
-
     def has(self, chat_id: str) -> bool:
         return not self.chats or chat_id in self.chats
 
@@ -187,7 +183,7 @@ class _Export:
         return {
             "format": FORMAT,
             "made": datetime.now(UTC).isoformat(timespec="seconds"),
-            "part": self._wanted.part,
+            "part": self._wanted != ExportScope(),
             "asked": asked,
             "chats": {chat_id: vars(chat) for chat_id, chat in chats.items() if chat.turns},
             "counts": {"chats": len(with_turns), **totals},

@@ -111,9 +111,6 @@ class ImportFilter:
     def _remember(self, turn: Turn, record: RawRecord, file: int | None = None) -> None:
         self._seen.add(turn, record, letters(turn.content) if self._by_words else "", file)
 
-    def _is_recorded(self, record: RawRecord) -> bool:
-        return self._seen.has_hash(record) or self._catalog.segment_of(record.sha256) is not None
-
     def _verdict(self, candidate: Candidate, turn: Turn, record: RawRecord) -> ImportVerdict:
         if any(tombstone.covers(turn) for tombstone in self._tombstones.get(turn.chat_id, [])):
             return ImportVerdict.FORGOTTEN
@@ -121,7 +118,7 @@ class ImportFilter:
         known = (seen is not None and seen.file is None) or self._catalog.has_version(turn.turn_id)
         if not known and self._catalog.erased_in(turn.turn_id) == turn.chat_id:
             return ImportVerdict.FORGOTTEN
-        if self._is_recorded(record):
+        if self._seen.has_hash(record) or self._catalog.segment_of(record.sha256) is not None:
             return ImportVerdict.KNOWN
         if known:
             return ImportVerdict.DIFFERS if candidate.verbatim else ImportVerdict.KNOWN

@@ -27,10 +27,10 @@ BUDGETS = {
     "dispatcher/queue": 1109,
     "dispatcher/releases": 435,
     "nightly": 330,
-    "nightly/archive": 1743,
+    "nightly/archive": 1738,
     "nightly/backfill": 344,
     "nightly/cli": 634,
-    "nightly/imports": 3394,
+    "nightly/imports": 3390,
     "nightly/index": 786,
     "nightly/night": 784,
     "nightly/steps": 943,
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 45_988
+    assert product <= 45_979
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

@@ -47,10 +47,6 @@ def task_of(path: str) -> str:
     return path.rpartition("/")[2].rpartition(".")[0]
 
 
-def sha256_of(path: str) -> str:
-    return path.rpartition(".")[2]
-
-
 def listed(archive_dir: Path, folder: str | None = None) -> Iterator[str]:
     """All files, or those of one folder, sorted; what else lies there is nobody's."""
     for one in [folder] if folder else [f"{MEDIA}/{name}" for name in _names(archive_dir / MEDIA)]:
@@ -74,7 +70,7 @@ def is_intact(archive_dir: Path, path: str) -> bool:
     try:
         with opened(archive_dir / path, os.O_RDONLY) as handle:
             digest = hashlib.file_digest(handle, "sha256")  # type: ignore[arg-type] # typeshed lacks readinto of IO
-        return digest.hexdigest() == sha256_of(path)
+        return digest.hexdigest() == path.rpartition(".")[2]
     except (OSError, StorageError):  # missing, unreadable, or no plain file
         return False
 

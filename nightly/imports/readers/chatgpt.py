@@ -69,9 +69,7 @@ def _content(message: dict[str, Any]) -> ShownMessage | str | None:
         return "a call of a tool"
     if not text.strip():
         return "without text (media)"
-    return ShownMessage(
-        "user" if role == "user" else "asst", text, _time(message.get("create_time")), _attachment(content, metadata)
-    )
+    return ShownMessage(_ROLES[role], text, _time(message.get("create_time")), _attachment(content, metadata))
 
 
 def _text(content: dict[str, Any]) -> str:

@@ -27,6 +27,7 @@ from nightly.imports.readers.conversations import (
     PATTERNS,
     Assistant,
     Conversation,
+    ConversationFiles,
     Node,
     ShownMessage,
     identity_of,
@@ -62,9 +63,7 @@ def _content(message: dict[str, Any]) -> ShownMessage | str | None:
     text = _text(message)
     if not text.strip():
         return "without text (media, thoughts, a call of a tool)"
-    return ShownMessage(
-        "user" if role == "user" else "asst", text, moment_of(message.get("created_at")), _attachment(message)
-    )
+    return ShownMessage(role, text, moment_of(message.get("created_at")), _attachment(message))
 
 
 def _text(message: dict[str, Any]) -> str:
@@ -109,11 +108,16 @@ CLAUDE = Assistant(
 def _read(path: Path, source: Source) -> Iterator[ReadCandidate]:
     """What Claude remembers of the person (memories/told.py), and the conversations."""
     with opened_export(path, source.zone) as export:
-        facts, conversations = ImportedFacts("claude", "Claude's memory", source.wanted), CLAUDE.conversations(source)
+        facts, conversations = (
+            ImportedFacts("claude", "Claude's memory", source.wanted),
+            ConversationFiles(CLAUDE, source),
+        )
         memories = [] if source.options.get("only") else claude_memories(export)
         no_more = memories and (export.alone or not export.fitting(*PATTERNS))
         members = memories if no_more else [*memories, *export.named(*PATTERNS)]
-        yield from export.each(members, lambda one: claude_facts(one, facts) if one in memories else conversations(one))
+        yield from export.each(
+            members, lambda one: claude_facts(one, facts) if one in memories else conversations.read(one)
+        )
 
 
 def _recognise(export: Export) -> str | None:

@@ -48,7 +48,7 @@ class ShownMessage:
     `noted_by`: it was not said, but is what this memory noted of the person then.
     """
 
-    role: Literal["user", "asst"]
+    role: str
     text: str
     at: float | None = None
     attachment: dict[str, str] | None = None
@@ -119,21 +119,17 @@ class Assistant:
     def read(self, path: Path, source: Source) -> Iterator[ReadCandidate]:
         """Option `only`: the title of the conversations that are wanted; without it all are."""
         with opened_export(path, source.zone) as export:
-            yield from export.each(export.named(*PATTERNS), self.conversations(source))
-
-    def conversations(self, source: Source) -> Callable[[Member], Iterator[ReadCandidate]]:
-        """Reads one file of conversations."""
-        return _Reading(self, source).conversations
+            yield from export.each(export.named(*PATTERNS), ConversationFiles(self, source).read)
 
 
-class _Reading:
-    """Files of conversations."""
+class ConversationFiles:
+    """Files of conversations, read one by one."""
 
     def __init__(self, assistant: Assistant, source: Source) -> None:
         self._assistant, self._chat, self._only = assistant, source.wanted.chat or "", source.options.get("only")
         self._person = source.options.get("as") if is_group(self._chat) else None
 
-    def conversations(self, member: Member) -> Iterator[ReadCandidate]:
+    def read(self, member: Member) -> Iterator[ReadCandidate]:
         with closing(member.open()) as content:
             content.guarded = True
             stream = JsonStream(content)
@@ -181,7 +177,7 @@ class _Reading:
         if known == "identity":
             conversation.identity = identity_of(value) or conversation.identity
         elif known == "title":
-            conversation.title = title_of(value)
+            conversation.title = shorten(one_line(value), TITLE_CHARACTERS) if isinstance(value, str) else ""
         elif known == "began":
             conversation.began = self._assistant.time(value)
         elif known == "leaf":
@@ -293,10 +289,6 @@ class Messenger:
             )
         if some and not self.person and not is_group(self.wanted.chat or ""):
             yield ReadCandidate(done, note=f"people in it: {some} (--as NAME says which of them is you)")
-
-
-def title_of(value: object) -> str:
-    return shorten(one_line(value), TITLE_CHARACTERS) if isinstance(value, str) else ""
 
 
 def plain(title: str) -> str:
