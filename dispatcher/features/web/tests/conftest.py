@@ -12,8 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from dispatcher.features.web.serve import Prepared
-from dispatcher.features.web.tests.page_world import page_over
+from dispatcher.features.web.tests.page_world import PageWorld, page_over
 from shared.turns.records import Turn
 from tests.support.day.store_rows import MAY, keep, of_today
 from tests.support.world import Live, World
@@ -41,10 +40,10 @@ class Visitor:
         return answer.text
 
 
-@dataclass
-class Site:
-    prepared: Prepared
-    base: str
+@dataclass(frozen=True)
+class Site(PageWorld):
+    """With the clients that visit it."""
+
     clients: list[httpx.Client] = field(default_factory=list)
 
     def client(self) -> httpx.Client:
@@ -64,7 +63,7 @@ class Site:
 def serving(world: World, chats: str = "", port: int = 0, **settings: Any) -> Iterator[Site]:
     """The page in this process, and its clients."""
     with page_over(world, chats, port, **settings) as page:
-        site = Site(page.prepared, page.base)
+        site = Site(**vars(page))
         try:
             yield site
         finally:

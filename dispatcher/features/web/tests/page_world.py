@@ -87,11 +87,6 @@ class PageWorld:
         """Opens the page with the owner's rights."""
         return self.prepared.links[0]
 
-    @property
-    def look(self) -> str:
-        """Opens it without the right to change anything."""
-        return self.prepared.links[1]
-
 
 @contextmanager
 def own_world(root: Path, **settings: str) -> Iterator[World]:

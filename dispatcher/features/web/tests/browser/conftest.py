@@ -115,13 +115,13 @@ def entering(chromium: Browser) -> Iterator[Enter]:
     """An empty page in a browser profile of its own, for which the link has opened a session; arguments are those of `Browser.new_context`."""
     with ExitStack() as ended:
 
-        def enter(site: PageWorld, link: str | None = None, **options: Any) -> Watched:
+        def enter(site: PageWorld, **options: Any) -> Watched:
             ended.enter_context(patch.dict(os.environ, site.environment))
             context = chromium.new_context(**{"viewport": {"width": 1100, "height": 800}, **options})
             ended.callback(context.close)
             context.set_default_timeout(SECONDS)
             watched = watch(context.new_page(), site)
-            context.request.get(link or site.link, max_redirects=0)  # its cookies are the profile's
+            context.request.get(site.link, max_redirects=0)  # its cookies are the profile's
             return watched
 
         yield enter
