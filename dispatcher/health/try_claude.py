@@ -37,22 +37,17 @@ def try_claude(settings: Settings) -> Iterator[Finding]:
     try:
         first = ask(f"My word is {own}. What is the password of today? Answer with the password alone.", resume=False)
         if first.error is not None:
-            yield _named("answer", _unanswered(first))
+            yield replace(_unanswered(first), name="answer")
             return
-        yield _named("answer", ok("A question is answered, so login and provider work."))
-        has_read = word in first.text
-        yield _named("prompt", ok("It reads what is added to its prompt.") if has_read else _lacks(PROMPT))
+        yield replace(ok("A question is answered, so login and provider work."), name="answer")
+        yield _judged("prompt", word in first.text, "It reads what is added to its prompt.", PROMPT)
         again = ask("What is my word? Answer with the word alone.", resume=True)
-        remembered = again.error is None and own in again.text
-        yield _named("resume", ok("A conversation goes on.") if remembered else _lacks(RESUME))
-        busy = ask("Hello.", resume=False)
-        yield _named(
-            "session",
-            ok("A session that exists is not begun twice.") if busy.follows is Follows.SAME_SESSION else _lacks(TWICE),
-        )
+        yield _judged("resume", again.error is None and own in again.text, "A conversation goes on.", RESUME)
+        busy = ask("Hello.", resume=False).follows is Follows.SAME_SESSION
+        yield _judged("session", busy, "A session that exists is not begun twice.", TWICE)
         known, wanted = asyncio.run(claude.flags()), [switch[0] for switch in SWITCHES]
         said = ", ".join(one for one in wanted if one in known) or "none"
-        yield _named("switches", ok(f"Of the switches that only some versions have, it takes: {said}."))
+        yield replace(ok(f"Of the switches that only some versions have, it takes: {said}."), name="switches")
     finally:
         prompts.remove()
 
@@ -77,9 +72,6 @@ def _unanswered(answer: Answer) -> Finding:
     return problem(ClaudeUnavailable.exit_code, sentence, AWAY if answer.follows is Follows.CHAT_WAITS else tested)
 
 
-def _lacks(what: str) -> Finding:
-    return warning(f"{what}.", f"{how_to_get_claude()} installs the version that was tested.")
-
-
-def _named(name: str, finding: Finding) -> Finding:
-    return replace(finding, name=name)
+def _judged(name: str, can: bool, sentence: str, lack: str) -> Finding:
+    tested = f"{how_to_get_claude()} installs the version that was tested."
+    return replace(ok(sentence) if can else warning(f"{lack}.", tested), name=name)
