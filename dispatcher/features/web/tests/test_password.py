@@ -75,6 +75,14 @@ def test_without_a_password_there_is_no_form_for_it_and_nothing_to_guess(site: S
     assert tried(site, PASSWORD).status_code == 401
 
 
+@pytest.fixture
+def no_hashing() -> Iterator[None]:
+    """Where it counts who waits for whom."""
+    with patch("dispatcher.features.web.requests.password.is_right", lambda _, password: password == PASSWORD):
+        yield
+
+
+@pytest.mark.usefixtures("no_hashing")
 def test_wrong_tries_of_somebody_else_neither_delay_the_owner_nor_lock_them_out(talked: World) -> None:
     with serving(talked, web_password=HASH, **BEHIND) as site, ThreadPoolExecutor(12) as strangers:
         flood = [strangers.submit(tried, site, "wrong", "198.51.100.7") for _ in range(12)]
@@ -85,13 +93,6 @@ def test_wrong_tries_of_somebody_else_neither_delay_the_owner_nor_lock_them_out(
         token = site.prepared.served.access.tokens[0][0]
         assert site.client().get("/enter", params={"token": token}, headers=seen).status_code == 200, "links never wait"
         assert {one.result().status_code for one in flood} == {401, 429}
-
-
-@pytest.fixture
-def no_hashing() -> Iterator[None]:
-    """Where it counts who waits for whom."""
-    with patch("dispatcher.features.web.requests.password.is_right", lambda _, password: password == PASSWORD):
-        yield
 
 
 @pytest.mark.usefixtures("no_hashing")
