@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -37,6 +38,7 @@ def reached(talk: Talk, forms: list[str], field: str) -> int:
     content = json.dumps(talk.asked()["content"], ensure_ascii=False)
     content = content.replace("SECRET-fact", "").replace("SECRET | WHEN", "")
     assert "SECRET" not in content, (field, content[-400:])
+    assert not re.search("(?<![A-Za-z0-9])@~/note", content), f"{field}: it would name a file, but for the other walls"
     assert not (talk.stage.world.root / "ran").exists(), field
     return len(forms)
 
