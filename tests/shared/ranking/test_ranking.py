@@ -1,4 +1,4 @@
-"""The ranking: what a question asks for, what each part of a score is, and what says the same."""
+"""The ranking: what a question asks for, what each part of a score is, what says the same, and who tells and who answers in a chat."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from shared.ranking.question import (
     meant_speakers,
     query_words,
 )
-from shared.ranking.scoring import Question, Scored, bm25, score
+from shared.ranking.scoring import Question, Scored, Sides, bm25, score
+from shared.search.chat_items import sides_of
 from shared.turns.speakers import Speaker
 from tests.support.samples import features, posting
 
@@ -113,3 +114,46 @@ def test_a_number_that_differs_and_another_speaker_are_news() -> None:
     assert said(f"{LONG} at 15", f"{LONG} at 16") == [[0], [1]]
     assert said("see you at noon", "see you at six") == [[0], [1]]
     assert groups([("noor", "yes"), ("ben", "yes")]) == [[0], [1]]
+
+
+# Who tells and who answers: how much of an assistant one side is, and what that changes.
+
+USER, ASSISTANT, BEN = ("user", "user", None), ("asst", "assistant", None), ("asst", "Ben", None)
+
+
+def sides(answers: list[int], lengths: list[float]) -> Sides:
+    return Sides(np.array(answers, bool), np.array(lengths, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("times", "share"), [(0.5, 0.0), (1.0, 0.0), (2.0, 0.0), (2.0**1.5, 0.5), (4.0, 1.0), (50.0, 1.0)]
+)
+def test_the_longer_the_answers_the_more_of_an_assistant(times: float, share: float) -> None:
+    assert sides([0, 1] * 5, [200, 200 * times] * 5).share == pytest.approx(share, abs=1e-6)
+
+
+def test_an_answer_in_passages_is_one_answer() -> None:
+    assert sides([0, 1, 1, 1, 1] * 3, [200] * 15).share == pytest.approx(1.0)
+
+
+def test_a_chat_of_one_side_or_of_nobody_has_no_assistant() -> None:
+    assert [sides(answers, [100.0] * len(answers)).share for answers in ([], [0, 0], [1, 1])] == [0, 0, 0]
+
+
+def test_who_has_a_name_is_no_assistant() -> None:
+    said_by, lengths = np.array([0, 1] * 4, np.int32), np.array([100, 900] * 4, np.float32)
+    shares = [sides_of(speakers, said_by, lengths).share for speakers in ([USER, ASSISTANT], [USER, BEN])]
+    assert shares == [1.0, 0.0]
+
+
+def test_what_a_person_told_an_assistant_comes_before_the_answer_that_repeats_it() -> None:
+    """Both hold the question's word, the answer twice and with a better vector; between two people it comes first."""
+    it = features([60, 800, 60, 800], [0, 60, 1e6, 1e6 + 60])
+    question = Question([posting(1, 2, 0, 0)], np.zeros(4, np.float32), when=False)
+    cosine = np.array([0.6, 0.7, 0.1, 0.2], np.float32)
+    speakers: dict[str, list[Speaker]] = {"assistant": [USER, ASSISTANT], "people": [USER, BEN]}
+    first = {
+        kind: int(score(question, replace(it, sides=sides_of(some, np.array([0, 1, 0, 1], np.int32), it.lengths)), cosine).total.argmax())
+        for kind, some in speakers.items()
+    }  # fmt: skip
+    assert first == {"assistant": 0, "people": 1}

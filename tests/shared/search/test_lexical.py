@@ -1,4 +1,4 @@
-"""Keyword search and ranking: whose words are found, which words are asked for, and in what order."""
+"""Keyword search: whose words are found, which words are asked for, in what order, and which damage is seen before a release."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from shared.errors import LedgerMismatch
+from shared.errors import HmemError, LedgerMismatch, StorageError
 from shared.search.lexical import LexicalIndex, build, check
 from shared.system.files import sha256_file
 from shared.turns.chunk import Chunk
 from tests.support.night.archives import every_chunk
+from tests.support.night.builds import talk
+from tests.support.night.indexes.damage import flip_page, sql
 
 PROPERTY = settings(max_examples=60)
 CHATS = ["9912", "-100123", "c1", "c2", "A", "a", 'q"uote', "chat:c1", "* OR 1", "%", "чат"]
@@ -142,3 +144,34 @@ def test_a_built_file_stands_alone_and_is_read_without_a_trace(tmp_path: Path) -
     assert [entry.name for entry in folder.iterdir()] == ["1.sqlite"]
     assert sha256_file(path) == before
     assert path.read_bytes()[18:20] == b"\x01\x01", "no WAL"
+
+
+LEXICAL_DAMAGE: dict[str, tuple[Callable[[Path], object], type[HmemError], str]] = {
+    "a chunk is gone": (sql("DELETE FROM chunks WHERE chunk_no = 3"), LedgerMismatch, "holds 39 chunks"),
+    "a chunk that nobody made": (
+        sql("INSERT INTO chunks SELECT 99, 'x', chat_id, exchange, turn_ids, role, speaker, text, 1, 1, 1, 1, NULL, NULL FROM chunks LIMIT 1"),
+        LedgerMismatch,
+        "holds 41 chunks",
+    ),
+    "a chunk of another chat": (sql("UPDATE chunks SET chat_id = '77' WHERE chunk_no = 3"), LedgerMismatch, "holds"),
+    "another count of a word": (sql("UPDATE postings SET counts = x'0900' WHERE term = 'note'"), LedgerMismatch, "by keyword"),
+    "a word is gone": (sql("DELETE FROM postings WHERE chat_no = 1 AND term = 'note'"), LedgerMismatch, "finds 19 by keyword"),
+    "words of nobody": (
+        sql("INSERT INTO postings SELECT 7, term, ordinals, counts FROM postings WHERE chat_no = 1"), LedgerMismatch, "finds 40 by keyword"),
+    "two chats changed their words": (
+        sql("UPDATE items SET chat_no = -chat_no", "UPDATE items SET chat_no = chat_no + 3"), LedgerMismatch, "by keyword"),
+    "a flipped byte": (lambda p: flip_page(p, 2), StorageError, "is damaged"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEXICAL_DAMAGE)
+def test_damage_to_closed_keywords_is_seen(tmp_path: Path, name: str) -> None:
+    damage, error, why = LEXICAL_DAMAGE[name]
+    build(tmp_path, 1, [(chunk, chunk.text) for chunk in talk(20)])
+    (part,) = tmp_path.iterdir()
+    before = sha256_file(part)
+    assert check(tmp_path, {"9912": 20, "-100123": 20}) == {"9912": 20, "-100123": 20}
+    assert (sha256_file(part), list(tmp_path.iterdir())) == (before, [part]), "the proof leaves no trace"
+    damage(part)
+    with pytest.raises(error, match=why):
+        check(tmp_path, {"9912": 20, "-100123": 20})

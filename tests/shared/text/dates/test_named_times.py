@@ -1,4 +1,4 @@
-"""Times that a question names: which days they are, in which time zone."""
+"""Times that a question names: which days they are, in which time zone; and the tables of words, typed with accents and without."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shared.text.dates.calendar_words import WORDS as TABLES
+from shared.text.dates.calendar_words import either, index_of, number_of
 from shared.text.dates.named_times import names_one_of, read_times
 
 UTC = ZoneInfo("UTC")
@@ -186,3 +188,19 @@ def test_a_text_names_a_day_seen_from_when_it_was_said() -> None:
     assert names_one_of(friday, "The plumber comes on Friday at nine", monday, UTC)
     assert not names_one_of(friday, "The plumber comes on Friday at nine", monday - 7 * 86_400, UTC)
     assert not names_one_of(friday, "The plumber comes in May", monday, UTC), "a month is not that day"
+
+
+@pytest.mark.parametrize("words", TABLES.values(), ids=TABLES)
+def test_every_language_has_all_of_its_words(words: dict[str, list[str]]) -> None:
+    assert [len(words[kind]) for kind in ("weekdays", "months", "month_short", "numbers", "days")] == [7, 12, 12, 15, 5]
+    assert list(words["units"]) == "minute hour day week weekend month quarter year".split()
+
+
+def test_accents_may_be_left_out() -> None:
+    for typed in ("märz", "maerz", "marz", "ma\u0308rz"):
+        assert index_of(typed, TABLES["de"]["months"]) == 2
+    assert re.fullmatch(either(["трёх", "май"]), "трех")
+    assert not re.fullmatch(either(["май"]), "маи"), "й is a letter of its own"
+    assert number_of("ein paar", TABLES["de"]) == 3
+    with pytest.raises(ValueError, match="smarch"):
+        index_of("smarch", TABLES["en"]["months"])
