@@ -17,13 +17,13 @@ from dispatcher.memory.day.parts import DayParts
 from dispatcher.memory.day.read_for_prompt import ContextReader, DayContext, PromptRequest, in_time
 from dispatcher.memory.day.requests import MemoryRequests
 from dispatcher.memory.session_summary import SummaryWriter
-from dispatcher.memory.store.summaries import SessionSummary
 from shared.config.settings import Settings
 from shared.errors import HmemError
 from shared.text.format import tokens
 from shared.text.logs import Logger
 
 if TYPE_CHECKING:
+    from dispatcher.memory.typed.acting_on_tags import TagActing
     from dispatcher.releases.served import ReadRelease
     from shared.turns.records import Turn
 
@@ -105,6 +105,8 @@ class DayUpkeep:
 
     def summarise_session(self, chat_id: str, session: str, turns: Sequence[Turn]) -> None:
         """Store the session's summary, once; it replaces one that was made while the session was still going on."""
+        from dispatcher.memory.store.summaries import SessionSummary
+
         text = (self._writer or SummaryWriter(self._day.settings)).write(turns)
         times, turn_ids = [turn.timestamp for turn in turns], tuple(turn.turn_id for turn in turns)
         size = sum(tokens(turn.content) for turn in turns)
@@ -136,8 +138,11 @@ class DayMemory(DayParts):
         self._pool = ThreadPoolExecutor(settings.max_concurrent_tasks, thread_name_prefix="day")
         self._counting = ThreadPoolExecutor(1, thread_name_prefix="counting")
         self.requests, self.upkeep = MemoryRequests(self), DayUpkeep(self, writer)
-        self.acting = self.requests.acting
         self._reader = ContextReader(self, self._counting)
+
+    @property
+    def acting(self) -> TagActing:
+        return self.requests.acting
 
     def open(self) -> None:
         """Load and connect what `context` needs, because that has only a few hundred milliseconds. Slow; raises nothing."""

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from dispatcher.memory.embedder import DayEmbedder
-from dispatcher.memory.hooks import Coming, feature_tables
 from dispatcher.memory.relevance import says_again
-from dispatcher.memory.store.actions import Actions
-from dispatcher.memory.store.database import Database
-from dispatcher.memory.store.event_outbox import EventOutbox
-from dispatcher.memory.store.feature_rows import FeatureRows
-from dispatcher.memory.store.memories import Memories
-from dispatcher.memory.store.summaries import Summaries
-from dispatcher.memory.store.turns import Turns
 from dispatcher.memory.tombstones import Forgotten
-from dispatcher.memory.typed.memories import Remembering
 from shared.config.settings import Settings
 from shared.errors import ReleaseRefused
 
 if TYPE_CHECKING:
+    from dispatcher.memory.hooks import Coming
+    from dispatcher.memory.store.actions import Actions
+    from dispatcher.memory.store.database import Database
+    from dispatcher.memory.store.event_outbox import EventOutbox
+    from dispatcher.memory.store.feature_rows import FeatureRows
+    from dispatcher.memory.store.memories import Memories
+    from dispatcher.memory.store.summaries import Summaries
+    from dispatcher.memory.store.turns import Turns
     from dispatcher.memory.today import DayTurns
+    from dispatcher.memory.typed.memories import Remembering
     from dispatcher.releases.served import ReadRelease
     from shared.search.day_items import DayItems
     from shared.search.recall import DayRecall, OpenRelease
@@ -43,26 +43,39 @@ class DayStores:
 
     @cached_property
     def database(self) -> Database:
+        from dispatcher.memory.store.database import Database
+
         return Database(self.settings.day_store_url, self.settings.hmem_state_dir)
 
     @cached_property
     def turns(self) -> Turns:
+        from dispatcher.memory.store.turns import Turns
+
         return Turns(self.database)
 
     @cached_property
     def summaries(self) -> Summaries:
+        from dispatcher.memory.store.summaries import Summaries
+
         return Summaries(self.database)
 
     @cached_property
     def memories(self) -> Memories:
+        from dispatcher.memory.store.memories import Memories
+
         return Memories(self.database)
 
     @cached_property
     def actions(self) -> Actions:
+        from dispatcher.memory.store.actions import Actions
+
         return Actions(self.database)
 
     @cached_property
     def of_features(self) -> list[FeatureRows]:
+        from dispatcher.memory.hooks import feature_tables
+        from dispatcher.memory.store.feature_rows import FeatureRows
+
         return [FeatureRows(self.database, one) for one in feature_tables()]
 
     def coming(self, chats: Collection[str] | None, until: float) -> list[Coming]:
@@ -86,6 +99,8 @@ class DayStores:
 
     @cached_property
     def event_outbox(self) -> EventOutbox:
+        from dispatcher.memory.store.event_outbox import EventOutbox
+
         return EventOutbox(self.database)
 
 
@@ -106,6 +121,8 @@ class DayParts(DayStores):
 
     @cached_property
     def remembering(self) -> Remembering:
+        from dispatcher.memory.typed.memories import Remembering
+
         return Remembering(self.memories, self.embedder, self.forgotten)
 
     @cached_property

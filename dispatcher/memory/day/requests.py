@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from dispatcher.memory.typed.acting_on_tags import Acted, TagActing
 from dispatcher.memory.typed.pages import MemoryEntry, MemoryPage, memory_entry, memory_page
 from dispatcher.memory.typed.tags import AnswerTags, TagKind
 from dispatcher.memory.typed.text import listing
@@ -16,6 +15,7 @@ from shared.turns.records import Task, Tombstone
 if TYPE_CHECKING:
     from dispatcher.memory.day.parts import DayParts
     from dispatcher.memory.store.memories import Memory
+    from dispatcher.memory.typed.acting_on_tags import Acted, TagActing
     from dispatcher.memory.typed.actions import Outcome
 
 
@@ -28,11 +28,19 @@ class MemoryRequests:
     """Thread-safe. StoreUnavailable if a request cannot be carried out now."""
 
     def __init__(self, day: DayParts) -> None:
-        self._day, self.acting = day, TagActing(day)
+        self._day = day
+
+    @cached_property
+    def acting(self) -> TagActing:
+        from dispatcher.memory.typed.acting_on_tags import TagActing
+
+        return TagActing(self._day)
 
     def act(self, answer: AnswerTags, *, later: bool = False) -> Acted:
         """Act on an answer's tags, each once; not on those of an erased exchange. `later`: they were stored in Redis while the store could not be
         reached, or an import brought them: not on those of a message that has been hidden since, either."""
+        from dispatcher.memory.typed.acting_on_tags import Acted
+
         task = answer.task
         hides = any(tag.kind == TagKind.FORGET for tag in answer.tags)  # perhaps its own message
         gone = partial(self._day.forgotten.is_gone, task, answer.said_at, if_hidden=later and not hides)

@@ -1,4 +1,1 @@
-"""The day store: turns of the last days, session summaries and typed memories, in SQL.
-
-What reads no memory does not import it: SQLAlchemy takes a fifth of a second.
-"""
+"""The day store: turns of the last days, session summaries and typed memories, in SQL. Import it late: SQLAlchemy takes a fifth of a second."""
