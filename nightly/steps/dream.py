@@ -38,7 +38,7 @@ NOTES_CHARACTERS, TURNS_CHARACTERS, ONE_CHARACTERS = 6_500, 6_500, 1_200
 OPTIONS: dict[str, Any] = {"temperature": 0, "seed": 1, "num_ctx": 16_384, "num_predict": 1_500}
 
 
-class Asked(NamedTuple):
+class AskedChat(NamedTuple):
     """What one request is about: the newest of what was said in a chat since the last night, in the order of time, and the newest of its valid
     typed memories, by number."""
 
@@ -74,7 +74,7 @@ def run(night: Night, _: Path) -> dict[str, Any]:
         return {"dreams": sent, "postponed": postponed, **texts.result()}
 
 
-def _written(night: Night, texts: ModelTexts, chats: dict[str, Asked]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _written(night: Night, texts: ModelTexts, chats: dict[str, AskedChat]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Chat → the model's answer, of those for which it gave one."""
     for chat, asked in night.report.track(chats.items(), len(chats), "dream"):
         turns = [turn.turn_id for turn in asked.turns]
@@ -82,7 +82,9 @@ def _written(night: Night, texts: ModelTexts, chats: dict[str, Asked]) -> Iterat
             yield chat, {"answer": answer}
 
 
-def _send(night: Night, writer: Writer, chats: dict[str, Asked], records: Iterator[tuple[str, dict[str, Any]]]) -> int:
+def _send(
+    night: Night, writer: Writer, chats: dict[str, AskedChat], records: Iterator[tuple[str, dict[str, Any]]]
+) -> int:
     """Leave one record a chat for the day's host; how many. A night that is repeated leaves the same ones, and each is carried out once."""
     count = 0
     for chat, more in records:
@@ -104,12 +106,12 @@ def _send(night: Night, writer: Writer, chats: dict[str, Asked], records: Iterat
     return count
 
 
-def _chats(night: Night) -> dict[str, Asked]:
+def _chats(night: Night) -> dict[str, AskedChat]:
     with open_catalog(night) as catalog:
         tombstones = list(catalog.tombstones.values())
         said = _said(night, catalog, tombstones)
     notes = _notes(night, said, tombstones)
-    return {chat: Asked(turns, notes[chat]) for chat, turns in said.items()}
+    return {chat: AskedChat(turns, notes[chat]) for chat, turns in said.items()}
 
 
 def _said(night: Night, catalog: Catalog, tombstones: list[Tombstone]) -> dict[str, list[Turn]]:
