@@ -31,55 +31,51 @@ MARKS = "opening"
 OPENED, PASSED = b"opened", b"passed"
 
 
-class VectorCrashGuard:
-    """One for each dispatcher, or for a command."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
-    def open_vectors(self, release: OpenRelease) -> None:
-        """Open the vectors and run a first search, or leave them out while this release is open. Slow; raises nothing."""
-        if not release.has_vectors:
+def open_vectors(settings: Settings, release: OpenRelease) -> None:
+    """Open the vectors and run a first search, or leave them out while this release is open. Slow; raises nothing."""
+    if not release.has_vectors:
+        return
+    with _marked(settings, release) as why:
+        if why is None:
+            release.open_vectors()
+            _ask(release)
             return
-        with self._marked(release) as why:
+    release.without_vectors(f"a process died while it opened release {release.run}")
+    log.error(
+        "A process died while it opened this release, so it is served with keywords and summaries only. "
+        "Roll back to another one (hmem release rollback), or run the night again; a restart tries this one again.",
+        release=release.run,
+        why=why,
+    )
+
+
+@contextmanager
+def _marked(settings: Settings, release: OpenRelease) -> Iterator[str | None]:
+    """Why the vectors stay closed, or None: then there is a mark until the end, except while another process opens them, too, or without a
+    usable disk."""
+    with ExitStack() as stack:
+        try:
+            # Another one if the run was published again.
+            place = make_dir(settings.hmem_state_dir / MARKS) / f"{release.run}-{release.path.stat().st_ino}"
+            why = _suspicion(release, stack.enter_context(locked_file(place, wait=False)))
+        except (OSError, StorageError):
+            yield None
+            return
+        try:
+            yield why
+        finally:
             if why is None:
-                release.open_vectors()
-                _ask(release)
-                return
-        release.without_vectors(f"a process died while it opened release {release.run}")
-        log.error(
-            "A process died while it opened this release, so it is served with keywords and summaries only. "
-            "Roll back to another one (hmem release rollback), or run the night again; a restart tries this one again.",
-            release=release.run,
-            why=why,
-        )
+                place.unlink(missing_ok=True)
 
-    @contextmanager
-    def _marked(self, release: OpenRelease) -> Iterator[str | None]:
-        """Why the vectors stay closed, or None: then there is a mark until the end, except while another process opens them, too, or without a
-        usable disk."""
-        with ExitStack() as stack:
-            try:
-                # Another one if the run was published again.
-                place = make_dir(self._settings.hmem_state_dir / MARKS) / f"{release.run}-{release.path.stat().st_ino}"
-                why = _suspicion(release, stack.enter_context(locked_file(place, wait=False)))
-            except (OSError, StorageError):
-                yield None
-                return
-            try:
-                yield why
-            finally:
-                if why is None:
-                    place.unlink(missing_ok=True)
 
-    def forget_gone(self) -> None:
-        """Remove the marks of releases that no longer exist."""
-        with contextlib.suppress(OSError, ValueError):
-            for place in (self._settings.hmem_state_dir / MARKS).iterdir():
-                run, _, inode = place.name.partition("-")
-                release = release_dir(self._settings.hmem_memory_dir, int(run))
-                if not release.is_dir() or str(release.stat().st_ino) != inode:
-                    place.unlink()
+def forget_gone(settings: Settings) -> None:
+    """Remove the marks of releases that no longer exist."""
+    with contextlib.suppress(OSError, ValueError):
+        for place in (settings.hmem_state_dir / MARKS).iterdir():
+            run, _, inode = place.name.partition("-")
+            release = release_dir(settings.hmem_memory_dir, int(run))
+            if not release.is_dir() or str(release.stat().st_ino) != inode:
+                place.unlink()
 
 
 def _suspicion(release: OpenRelease, mark: IO[bytes]) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from dispatcher.releases.crash_guard import VectorCrashGuard
+from dispatcher.releases.crash_guard import forget_gone, open_vectors
 from shared.config.settings import Settings
 from shared.errors import HmemError, ReleaseRefused
 from shared.release.manifest import current_release
@@ -48,7 +48,6 @@ class ServedRelease:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._guard = VectorCrashGuard(settings)
         self._current: _Counted | None = None
         self._refused: Identity | None = None
         self.no_release_reason: str | None = None  # why the target of `current` is not served
@@ -108,7 +107,7 @@ class ServedRelease:
         self._refused = None
         with self.reading() as release:
             if release is not None and release.vectors_missing:
-                self._guard.open_vectors(release)
+                open_vectors(self._settings, release)
                 if release.vectors_missing is None:
                     log.info("vector search works again", run=release.run)
 
@@ -126,12 +125,12 @@ class ServedRelease:
             return
         if self._current is None:
             self._swap(release)
-            self._guard.open_vectors(release)
+            open_vectors(self._settings, release)
         else:
-            self._guard.open_vectors(release)
+            open_vectors(self._settings, release)
             self._swap(release)
         self._refused = self.no_release_reason = None
-        self._guard.forget_gone()
+        forget_gone(self._settings)
         report = log.warning if release.has_vectors and release.vectors_missing else log.info
         report("serving release", run=release.run, vectors=release.vectors_missing or "yes")
 

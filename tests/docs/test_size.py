@@ -25,7 +25,7 @@ BUDGETS = {
     "dispatcher/memory": 4018,
     "dispatcher/prompt": 821,
     "dispatcher/queue": 1109,
-    "dispatcher/releases": 435,
+    "dispatcher/releases": 431,
     "nightly": 330,
     "nightly/archive": 1738,
     "nightly/backfill": 344,
@@ -80,7 +80,7 @@ def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
 
 def test_the_whole_is_within_its_budget() -> None:
     product = sum(lines for room, lines in BUDGETS.items() if room not in ("scripts", "tests"))
-    assert product <= 45_992
+    assert product <= 45_988
 
 
 def test_settings_commands_and_exit_codes_are_few() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, closing, nullcontext
 
 from dispatcher.memory.day.memory import DayMemory
-from dispatcher.releases.crash_guard import VectorCrashGuard
+from dispatcher.releases.crash_guard import open_vectors
 from dispatcher.releases.served import Identity, identity_of
 from shared.config.settings import Settings
 from shared.errors import HmemError, InvalidInput
@@ -59,7 +59,7 @@ class OpenedMemory:
         if self.day.wanted:
             self.day.embedder.open()
         if self._release is not None:
-            VectorCrashGuard(self._settings).open_vectors(self._release)
+            open_vectors(self._settings, self._release)
 
     def close_release(self) -> None:
         """Close the release until it is used again."""
