@@ -103,7 +103,7 @@ Rows = Sequence[int]
 
 
 def unreached(index: str, ids: Sequence[str], missed: Callable[[Rows], Rows], lost: Callable[[Rows], Rows]) -> int:
-    """How many of a chat's vectors that are asked for a search does not find (`missed`), though they are stored (those that are not are `lost`).
+    """How many of a chat's vectors that are asked for a search does not find (`missed`), though they are stored (`lost`: the ones that are not).
 
     HNSW is approximate: in a crowd of nearly equal vectors (thousands of status lines) it misses a few in a thousand. One in twenty asked
     is forgiven, if there are ten or more and the vector itself is there: a night must not fail for ever because of what somebody says.
