@@ -10,10 +10,10 @@ from tests.chaos.harness.report import load_all, prove
 
 pytestmark = pytest.mark.chaos
 
-#: Check, rounds, and how many rounds and faults there are at least. More faults than these are a matter of chance or of rights.
+#: Check, rounds, and how many faults there are at least. More are a matter of chance or of rights.
 AT_LEAST = [
-    pytest.param("corruption", 4, 0, 81, id="a_damaged_release_is_refused_and_chroma_never_asked"),
-    pytest.param("talk", 25, 0, 1, id="every_message_is_answered_though_everything_is_killed"),
+    pytest.param("corruption", 4, 81, id="a_damaged_release_is_refused_and_chroma_never_asked"),
+    pytest.param("talk", 25, 1, id="every_message_is_answered_though_everything_is_killed"),
 ]
 #: Check, rounds to ask for, and exactly so many rounds (None: any number) and faults (None: any number).
 EXACTLY = [
@@ -25,10 +25,10 @@ EXACTLY = [
 ]
 
 
-@pytest.mark.parametrize(("check", "rounds", "least_rounds", "least_faults"), AT_LEAST)
-def test_at_least(tmp_path: Path, check: str, rounds: int, least_rounds: int, least_faults: int) -> None:
+@pytest.mark.parametrize(("check", "rounds", "least"), AT_LEAST)
+def test_at_least(tmp_path: Path, check: str, rounds: int, least: int) -> None:
     found = prove(check, tmp_path, rounds=rounds)
-    assert (found.rounds >= least_rounds, found.faults >= least_faults) == (True, True), found.notes
+    assert found.faults >= least, found.notes
 
 
 @pytest.mark.parametrize(("check", "rounds", "all_rounds", "faults"), EXACTLY)
