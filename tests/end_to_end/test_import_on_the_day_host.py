@@ -46,14 +46,13 @@ def listed(world: World) -> list[dict[str, Any]]:
 
 
 #: What the day's host has, and the night's has not. (How it delivers a release is shown in test_two_hosts.py.)
-ONLY_BY_DAY = ("hmem_memory_dir", "hmem_state_dir", "owner_key_file")
+ONLY_BY_DAY = dict.fromkeys(("hmem_memory_dir", "hmem_state_dir", "owner_key_file"), "/nonexistent/on/the/night/host")
 
 
-def night(world: World, **more: str) -> None:
+def night(world: World, **more: Any) -> None:
     """On the other host."""
-    world.night(
-        publish_target=str(world.memory_dir), **dict.fromkeys(ONLY_BY_DAY, "/nonexistent/on/the/night/host"), **more
-    )
+    more |= ONLY_BY_DAY
+    world.night(publish_target=str(world.memory_dir), **more)
 
 
 def owner(world: World) -> str:
