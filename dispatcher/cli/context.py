@@ -34,7 +34,7 @@ def context(
     batch: Batch = None,
     budgets: Annotated[
         list[int] | None,
-        typer.Option(min=1, help="With --batch: a budget of tokens; repeatable. 500, 1000, 2000, 4000."),
+        typer.Option(min=1, help="With --batch: a budget of tokens; repeatable. Without it: 500, 1000, 2000, 4000."),
     ] = None,
 ) -> None:
     """Exactly what would be injected for a message, with its tokens and sources."""

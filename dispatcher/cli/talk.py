@@ -39,7 +39,11 @@ def talk(
             typer.echo()
             return
         if text.strip():
-            typer.echo(visible(conversation.say(text, timeout).output) + "\n")
+            try:
+                said = conversation.say(text, timeout).output
+            except InvalidInput as error:
+                said = str(error)
+            typer.echo(visible(said) + "\n")
     text = sys.stdin.read() if say is None else say
     if not text.strip():
         raise InvalidInput("The message is empty. Give it with --say, or on standard input.")

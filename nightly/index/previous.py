@@ -129,7 +129,7 @@ class Last:
             if (held := _held(folder / name, rows, tonight)) is not None:
                 found[name] = held
             else:
-                self._say(f"{place}/{name}", "some of its content was forgotten or has changed")
+                self._say(f"{place}/{name}", "some of it was forgotten or has changed, or older turns came in between")
         gone = [name for name in record["parts"] if name not in found]
         new = sum(map(rows.wanted, rows.tonight)) - sum(sum(held.values()) for held in found.values())
         others = set[str]()

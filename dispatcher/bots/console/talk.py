@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from contextlib import nullcontext
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from rich.text import Text
 
 from dispatcher.bots.answers import RETRYING, Answers, shown_now
 from dispatcher.bots.hooks import terminal_waits
+from dispatcher.queue.chat_commands import dispatcher_commands
 from dispatcher.queue.state import running_dispatchers
 from shared.config.settings import Settings
 from shared.errors import AnswerTimeout, ForgedResult, InvalidInput, NoDispatcher
@@ -30,6 +32,7 @@ from shared.wire.values import visible
 POLL_SECONDS = 0.1
 #: Who writes, as a task has it.
 USER = "cli"
+_COMMAND = re.compile(r"\s*/(\w+)(?!\S)")
 
 
 class LiveAnswer(Live):
@@ -62,7 +65,11 @@ class ConsoleBot:
         self._told = ""  # the task of which the person knows that Claude is not reached
 
     def say(self, message: str, seconds: float) -> Result:
-        """The verified answer. AnswerTimeout if none came, ForgedResult if only unsigned ones came, InvalidInput for a message that is too long."""
+        """The verified answer. AnswerTimeout if none came, ForgedResult if only unsigned ones came, InvalidInput for a message that is too long, or a
+        command that only Telegram's bot answers."""
+        if (command := _COMMAND.match(message)) and command[1] not in dispatcher_commands():
+            listed = "\n".join(f"/{name} - {what}" for name, what in dispatcher_commands().items())
+            raise InvalidInput(f"/{command[1]} is no command in a terminal. The commands here:\n{listed}")
         task_id = f"{FROM_TERMINAL}{uuid4()}"
         task = {"task_id": task_id, "message": message, "chat_id": self._chat_id, "user_id": USER}
         raw = dumps(task | {"submitted_at": datetime.now(UTC).isoformat()})

@@ -123,6 +123,9 @@ class Terminal:
 def test_a_conversation_streams_and_ends(light: World) -> None:
     terminal, redis = Terminal(light), light.redis
     terminal.shows("> ")
+    terminal.type("/model opus\n")
+    terminal.shows("/model is no command in a terminal")
+    terminal.shows("/why - what my last answer was based on")
     terminal.type("what is the code?\n")
     wait_for(lambda: redis.llen("hcli:tasks"), "the message")
     task = json.loads(redis.lindex("hcli:tasks", 0) or b"")
