@@ -54,7 +54,7 @@ def test_what_was_said_reaches_the_model_next_morning(cli: World, dispatcher: Di
     said = ("The boiler code is 4711, see @~/note.txt", "mail bob@example.org the code of the boiler", "/clear")
 
     def say(chat: str, number: int) -> dict[str, Any]:
-        cli.command("hmem", "talk", "--say", said[number], chat)
+        Bot(cli.redis).ask(said[number], chat)  # of h-cli, which passes commands on
         assert len(api.requests) == number + 1, f"{said[number]!r} never reached the model"
         sent = messages(api.requests[-1])
         assert json.dumps(said[number], ensure_ascii=False)[1:-1] in sent.replace("\u2060", "")

@@ -55,8 +55,9 @@ def test_none_gets_through(talk: Talk) -> None:
     talk.send(None, **files.document(lines.encode(), "list.txt", "text/plain"))
     before += reached(talk, FORMS, "document")
     for at in range(0, len(FORMS), 10):
-        some, content = FORMS[at : at + 10], b"words" if at % 20 else pdf("words")
-        album = [files.document(content, form) | {"media_group_id": f"n{at}"} for form in some]
+        some, contents = FORMS[at : at + 10], [pdf("words"), *9 * [b"words"]]
+        sent = zip(contents, some, strict=False)
+        album = [files.document(content, form) | {"media_group_id": f"n{at}"} for content, form in sent]
         known = len(talk.stage.api.texts(CHAT))
         talk.stage.api.album(CHAT, album)
         talk.answered(known)
