@@ -32,7 +32,7 @@ from shared.wire.values import visible
 POLL_SECONDS = 0.1
 #: Who writes, as a task has it.
 USER = "cli"
-_COMMAND = re.compile(r"\s*/(\w+)(?!\S)")
+_COMMAND = re.compile(r"\s*/([a-z]+)(?:@\w+)?(?!\S)", re.IGNORECASE)
 
 
 class LiveAnswer(Live):
@@ -67,7 +67,7 @@ class ConsoleBot:
     def say(self, message: str, seconds: float) -> Result:
         """The verified answer. AnswerTimeout if none came, ForgedResult if only unsigned ones came, InvalidInput for a message that is too long, or a
         command that only Telegram's bot answers."""
-        if (command := _COMMAND.match(message)) and command[1] not in dispatcher_commands():
+        if (command := _COMMAND.match(message)) and command[1].lower() not in dispatcher_commands():
             listed = "\n".join(f"/{name} - {what}" for name, what in dispatcher_commands().items())
             raise InvalidInput(f"/{command[1]} is no command in a terminal. The commands here:\n{listed}")
         task_id = f"{FROM_TERMINAL}{uuid4()}"

@@ -123,8 +123,8 @@ class Terminal:
 def test_a_conversation_streams_and_ends(light: World) -> None:
     terminal, redis = Terminal(light), light.redis
     terminal.shows("> ")
-    terminal.type("/model opus\n")
-    terminal.shows("/model is no command in a terminal")
+    terminal.type("/Model opus\n")
+    terminal.shows("/Model is no command in a terminal")
     terminal.shows("/why - what my last answer was based on")
     terminal.type("what is the code?\n")
     wait_for(lambda: redis.llen("hcli:tasks"), "the message")
