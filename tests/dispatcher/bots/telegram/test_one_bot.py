@@ -176,8 +176,10 @@ def test_a_group_that_becomes_a_supergroup_keeps_its_memory_and_all_that_goes_wi
     wait_until(lambda: "Written before, said after." in stage.api.texts(new), lambda: str(stage.api.texts(new)))
     stage.push({"id": "r1", "chat_id": str(old), "text": "Reminder: the boiler"})
     wait_until(lambda: "Reminder: the boiler" in stage.api.texts(new), lambda: str(stage.api.texts(new)))
-    stage.api.say(new, "/timezone@memory_bot Europe/Rome", user={"id": 7, "is_bot": False, "first_name": "Ada"})
+    ada = {"id": 7, "is_bot": False, "first_name": "Ada"}
+    zone = stage.api.say(new, "/timezone@memory_bot Europe/Rome", user=ada)
     assert stage.pop()["chat_id"] == old, "what is set and noted there is the first number's"
+    stage.confirmed(zone)
     assert bot.stop() == 0
     world.say("t1", "the boiler code is 4711", chat_id=str(old))
     world.night()
