@@ -265,9 +265,8 @@ def temporary_host(*, keep: bool, programs: Path = BIN) -> Iterator[Host]:
         raise
     finally:
         ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        handlers = [
-            signal.signal(number, signal.SIG_IGN) for number in ends
-        ]  # a second Ctrl-C must not interrupt the cleanup
+        # A second Ctrl-C must not interrupt the cleanup.
+        handlers = [signal.signal(number, signal.SIG_IGN) for number in ends]
         host.stop()
         if not keep:
             shutil.rmtree(host.directory, ignore_errors=True)

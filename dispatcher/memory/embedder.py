@@ -51,7 +51,7 @@ class DayEmbedder:
         self._settings = settings
         self._embedder: Embedder | None = None
         self._asker: Asker | None = None  # caches questions, which are embedded more than once
-        self._named(None)
+        self._identity: EmbeddingIdentity | None = None
         self._lock = threading.Lock()
         self._not_before = 0.0
 
@@ -60,11 +60,23 @@ class DayEmbedder:
         """Whether the settings allow vectors by day at all."""
         return self._settings.embedder != "none" and not self._settings.without_vectors
 
-    def _named(self, identity: EmbeddingIdentity | None) -> None:
-        """`model`: the label of its vectors; `dimensions`: theirs; `family`: of the model. None, or 0, while it is not open."""
-        self.model = label(identity) if identity else None
-        self.dimensions = identity.dimensions if identity else 0
-        self.family = identity.family if identity else None
+    @property
+    def model(self) -> str | None:
+        """The label of its vectors; None while it is not open."""
+        identity = self._identity  # once: another thread may open or close it
+        return label(identity) if identity else None
+
+    @property
+    def dimensions(self) -> int:
+        """The dimensions of its vectors; 0 while it is not open."""
+        identity = self._identity
+        return identity.dimensions if identity else 0
+
+    @property
+    def family(self) -> str | None:
+        """Its model family; None while it is not open."""
+        identity = self._identity
+        return identity.family if identity else None
 
     def open(self) -> None:
         """Load it, unless it is loaded, not wanted, or failed recently."""
@@ -76,7 +88,7 @@ class DayEmbedder:
                 if opened is None:
                     return
                 try:
-                    self._named(opened.identity)  # may ask a server: here, where no caller waits
+                    self._identity = opened.identity  # may ask a server: here, where no caller waits
                 except BaseException:
                     opened.close()
                     raise
@@ -125,8 +137,7 @@ class DayEmbedder:
         with self._lock:
             if self._embedder is not None:
                 self._embedder.close()
-                self._embedder = self._asker = None
-                self._named(None)
+                self._embedder = self._asker = self._identity = None
 
     def _failed(self, error: Exception) -> None:
         self._not_before = time.monotonic() + RETRY_SECONDS

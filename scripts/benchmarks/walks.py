@@ -58,9 +58,8 @@ def walks() -> None:
         with started(environment, "hmem", "run") as process:
             for words in ("the boiler code is 4711", "the landlord is Mr Bauer"):
                 _run(environment, "hmem", "talk", CHAT, "--say", words)
-            time.sleep(
-                6
-            )  # both come to the day store three seconds after the last answer, so the next message finds them
+            # Both come to the day store three seconds after the last answer, so the next message finds them.
+            time.sleep(6)
             _drained(process, into)
             _run({**environment, "PYTHONPATH": str(ROOT)}, "hmem", "talk", CHAT, "--say", "what is the boiler code?")
             process.send_signal(signal.SIGUSR1)

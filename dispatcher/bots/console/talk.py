@@ -67,9 +67,10 @@ class ConsoleBot:
     def say(self, message: str, seconds: float) -> Result:
         """The verified answer. AnswerTimeout if none came, ForgedResult if only unsigned ones came, InvalidInput for a message that is too long, or a
         command that only Telegram's bot answers."""
-        if (command := _COMMAND.match(message)) and command[1].lower() not in dispatcher_commands():
-            listed = "\n".join(f"/{name} - {what}" for name, what in dispatcher_commands().items())
-            raise InvalidInput(f"/{command[1]} is no command in a terminal. The commands here:\n{listed}")
+        commands = dispatcher_commands()
+        if (asked := _COMMAND.match(message)) and asked[1].lower() not in commands:
+            listed = "\n".join(f"/{name} - {what}" for name, what in commands.items())
+            raise InvalidInput(f"/{asked[1]} is not a command of the terminal. Its commands are:\n{listed}")
         task_id = f"{FROM_TERMINAL}{uuid4()}"
         task = {"task_id": task_id, "message": message, "chat_id": self._chat_id, "user_id": USER}
         raw = dumps(task | {"submitted_at": datetime.now(UTC).isoformat()})

@@ -184,10 +184,10 @@ def imports(settings: Settings) -> list[dict[str, Any]]:
         taken = [each for each in found if each["import"] == one.name and not one.waits]
         for each in taken:
             each.update(became)
-        about = {"import": one.name, "at": one.at, "source": one.source, "files": one.files}
-        about |= {"archived": False, "undone": False} | became
-        chats = {} if taken else one.chats
-        found += [about | {"chat_id": chat_id, "turns": turns} for chat_id, turns in chats.items()]
+        if not taken:
+            about = {"import": one.name, "at": one.at, "source": one.source, "files": one.files}
+            about |= {"archived": False, "undone": False} | became
+            found += [about | {"chat_id": chat_id, "turns": turns} for chat_id, turns in one.chats.items()]
     return found
 
 

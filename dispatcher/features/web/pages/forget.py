@@ -69,6 +69,7 @@ def preview(asked: Asked) -> Response:
         facts=facts,
         names=names,
         given=given,
+        confirmation=CONFIRMATION,
     )
 
 

@@ -124,7 +124,7 @@ def test_a_conversation_streams_and_ends(light: World) -> None:
     terminal, redis = Terminal(light), light.redis
     terminal.shows("> ")
     terminal.type("/Model opus\n")
-    terminal.shows("/Model is no command in a terminal")
+    terminal.shows("/Model is not a command of the terminal")
     terminal.shows("/why - what my last answer was based on")
     terminal.type("what is the code?\n")
     wait_for(lambda: redis.llen("hcli:tasks"), "the message")
