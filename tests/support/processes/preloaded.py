@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import pkgutil
 from importlib import import_module
+from operator import attrgetter
 
 import dispatcher
 import nightly
 import shared
-from shared.config.settings import Settings
+from shared.config.settings import settings_from
 from shared.release.manifest import shape
 from shared.text.dates.calendar_words import WORDS
 from shared.text.dates.named_times import rules
 
 #: Programs of their own, which do something when they are imported.
 PROGRAMS = ("__main__", "env")
+#: Libraries that most commands import late.
+LIBRARIES = """
+apscheduler.schedulers.asyncio apscheduler.triggers.interval markdown_it numpy.ma pydantic.root_model rich._emoji_replace rich.progress rich.table
+snowballstemmer structlog telegramify_markdown typer._adapters
+""".split()
 
 for package in (shared, dispatcher, nightly):
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         if found.name.rpartition(".")[2] not in PROGRAMS and ".tests" not in found.name:
             import_module(found.name)
-Settings.model_rebuild()
-shape()
+for name in LIBRARIES:
+    import_module(name)
+settings_from({})
+shape().rebuild()
+# The package of our bot has aiogram build them at their first use.
+for name in ("types.Update", "methods.SendMessage", "methods.EditMessageText"):
+    attrgetter(name)(import_module("aiogram")).model_rebuild()
 for language in WORDS:
     rules(language)
