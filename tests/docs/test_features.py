@@ -24,7 +24,7 @@ from shared.config.settings import Settings, load_settings
 from shared.embedding.known_models import KNOWN_MODELS
 from shared.wire import keys
 from tests.support.day.store_rows import DAY, NOW, fact
-from tests.support.world import REPOSITORY, World
+from tests.support.world import REPOSITORY
 
 COMMANDS = dict(one for listed in all_commands().values() for one in listed)
 
@@ -105,11 +105,3 @@ FEATURES: dict[str, Callable[[], bool]] = {
 @pytest.mark.parametrize("feature", FEATURES)
 def test_it_is_there(feature: str) -> None:
     assert FEATURES[feature]()
-
-
-def test_relays_rows_are_imported(light: World) -> None:
-    """Their columns, as the bot Relay keeps them."""
-    rows = light.root / "relay.jsonl"
-    rows.write_text(json.dumps({"content": "The boiler code is 4711", "created_at": "2026-11-01T10:00:00"}))
-    light.command("hmem", "memory", "import", "9912", str(rows))
-    assert "The boiler code is 4711" in light.command("hmem", "memory", "list", "9912").stdout

@@ -29,6 +29,7 @@ from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import Any
 
+from shared.system.processes import day_command
 from tests.support.redis import recorded
 
 #: Imported once by the server, with what commands import late.
@@ -39,7 +40,7 @@ tests.support.processes.forked tests.support.processes.preloaded shared.embeddin
 #: Variables that change what a Python process is from its first moment on: with one of them, only a process of its own will do.
 OWN_PROCESS = ("PYTHONPATH", "LD_PRELOAD", "PYTHONTRACEMALLOC")
 #: Modules of ours that programs of ours start as processes (`module_command`); their names as commands.
-STARTED = {"nightly": ["hmem-night"], "dispatcher": ["hmem"], "shared.delivery.trial": ["-m", "shared.delivery.trial"]}
+STARTED = {"nightly": ["hmem-night"], "shared.delivery.trial": ["-m", "shared.delivery.trial"]}
 
 #: Where commands of Redis are recorded (recorded.py), "" for nowhere.
 recording = ""
@@ -239,7 +240,7 @@ def _own_command(arguments: Any, environment: Mapping[str, str]) -> list[str] | 
         return None
     if arguments[:3] == [sys.executable, "-P", "-m"] and arguments[3] in STARTED:
         return [*STARTED[arguments[3]], *arguments[4:]]
-    return None
+    return ["hmem", *arguments[4:]] if arguments[:4] == day_command() else None
 
 
 def run(
@@ -288,6 +289,7 @@ def _command(
     if not (gate or everybody):  # those are passed on to a process that it starts, and only to that
         _fork_ours(recording)
     descriptors.take()
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - multiprocessing has replaced it
     os.setsid()
     os.environ.clear()
     os.environ.update(environment)

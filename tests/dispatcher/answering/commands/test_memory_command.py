@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from typing import Any
@@ -78,12 +77,6 @@ def test_why_is_told_in_sentences() -> None:
 
 def ask(world: World, message: str, chat: str = "9912") -> str:
     return world.command("hmem", "talk", chat, "--say", message).stdout.rstrip("\n")
-
-
-def requests(world: World) -> list[dict[str, str]]:
-    """What reached the stand-in for Claude."""
-    files = world.root.rglob(".claude/projects/*/*.jsonl")
-    return [json.loads(line) for path in files for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 @pytest.mark.slow
