@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
 from scripts.generate_docs import all_commands
 from shared.config.settings import setting_names
 from shared.errors import exit_codes
-from tests.docs.test_structure import docstrings, modules, tree_of
+from tests.docs.test_structure import modules
 from tests.support.world import REPOSITORY
 
 #: Room → the most lines of code that it may have. A room that has shrunk by more than LEEWAY gets a smaller budget.
@@ -48,20 +49,18 @@ BUDGETS = {
     "shared/turns": 1109,
     "shared/vectors": 1523,
     "shared/wire": 662,
-    "tests": 42883,
+    "tests": 42877,
 }
 LEEWAY = 0.05
+#: What begins a module or, indented, follows a colon. Parsing the files for it would take thirty times as long.
+DOCSTRING = re.compile(r'(\A(?:#.*\n)*|:(?:[ ]*#.*)?\n[ ]+)r?"{3}(?s:.*?)"{3}$', re.MULTILINE)
 SETTINGS, COMMANDS, EXIT_CODES = 74, 40, 26
 
 
 def code_lines(path: Path) -> int:
     """Lines that are neither blank nor a comment nor part of a docstring."""
-    source = path.read_text(encoding="utf-8")
-    told = {n for one in docstrings(tree_of(path)) for n in range(one.lineno, (one.end_lineno or one.lineno) + 1)}
-    lines = enumerate(source.splitlines(), start=1)
-    return sum(
-        number not in told and bool(line.strip()) and not line.lstrip().startswith("#") for number, line in lines
-    )
+    lines = DOCSTRING.sub(r"\1", path.read_text(encoding="utf-8")).splitlines()
+    return sum(bool(line.strip()) and not line.lstrip().startswith("#") for line in lines)
 
 
 def test_no_room_grows_and_budgets_follow_the_rooms_down() -> None:
