@@ -16,7 +16,7 @@ from typing import cast
 from dispatcher.queue.scripts import script_text
 from shared.errors import exit_codes
 from shared.wire import keys
-from tests.chaos.checks.points import Stage
+from tests.chaos.checks.points import Stage, undisturbed
 from tests.chaos.harness.forked import night
 from tests.chaos.harness.oracle import Shadow, judge
 from tests.chaos.harness.proxy import Action, Proxy
@@ -50,13 +50,11 @@ def by_night(bench: Bench) -> Outcome:
     return outcome
 
 
-def requests_of_a_night(stage: Stage, proxy: Proxy, mark: bytes = b"") -> int:
-    """How many of an undisturbed night's requests have this mark."""
+def requests_of_a_night(stage: Stage, proxy: Proxy) -> int:
+    """How many an undisturbed night makes."""
     world, _ = stage.fresh()
-    proxy.arm(mark, nth=0)
-    code, output = night(world, REDIS_URL=proxy.url)
-    if code != 0:
-        raise AssertionError(f"a night through the proxy ended with {code}:\n{output[-2000:]}")
+    proxy.arm(b"", nth=0)
+    undisturbed(world, REDIS_URL=proxy.url)
     return proxy.disarm()
 
 
@@ -70,8 +68,10 @@ def _cut_one(stage: Stage, proxy: Proxy, mark: bytes, number: int, action: Actio
     proxy.disarm()
     if not struck:
         raise AssertionError(f"no night makes {what}")
-    _check_end(outcome, what, code, output)
-    _kept(world, shadow, outcome, what)
+    outcome.faults += 1
+    if code not in EXPECTED or "Traceback" in output:
+        outcome.found("torn", f"{what}: the night ended with {code}: {output[-800:]}")
+    _count(outcome, judge(world, shadow), what)  # the promises hold now
     shadow.say(world, "late", f"said after the cut, number{number}c")
     _mended(world, shadow, outcome, what)
     return code
@@ -176,13 +176,6 @@ def _nothing_in_flight(world: World, outcome: Outcome) -> None:
 EXPECTED = frozenset({0, *exit_codes()})
 
 
-def _check_end(outcome: Outcome, what: str, code: int | None, output: str) -> None:
-    """A night ended with this; one fault more."""
-    outcome.faults += 1
-    if code not in EXPECTED or "Traceback" in output:
-        outcome.found("torn", f"{what}: the night ended with {code}: {output[-800:]}")
-
-
 def _check_dispatcher(outcome: Outcome, running: Dispatcher) -> None:
     """It ends as it should, and has never stumbled."""
     code = running.stop()
@@ -191,11 +184,6 @@ def _check_dispatcher(outcome: Outcome, running: Dispatcher) -> None:
         outcome.found("torn", f"the dispatcher ended with {code}: {log[-800:]}")
     if "Traceback" in log:
         outcome.found("torn", f"the dispatcher stumbled: {log[log.index('Traceback') :][:1500]}")
-
-
-def _kept(world: World, shadow: Shadow, outcome: Outcome, what: str) -> None:
-    """The promises hold now."""
-    _count(outcome, judge(world, shadow), what)
 
 
 def _mended(world: World, shadow: Shadow, outcome: Outcome, what: str) -> None:

@@ -74,9 +74,9 @@ class Stage:
         return self.world, shadow
 
 
-def undisturbed(world: World) -> None:
+def undisturbed(world: World, **variables: str) -> None:
     """A night that nobody disturbs ends well, or the check stops."""
-    code, output = night(world)
+    code, output = night(world, **variables)
     if code != 0:
         raise AssertionError(f"an undisturbed night ended with {code}:\n{output[-2000:]}")
 
