@@ -49,7 +49,7 @@ BUDGETS = {
     "shared/turns": 1109,
     "shared/vectors": 1523,
     "shared/wire": 662,
-    "tests": 42871,
+    "tests": 42842,
 }
 LEEWAY = 0.05
 #: What begins a module or, indented, follows a colon. Parsing the files for it would take thirty times as long.

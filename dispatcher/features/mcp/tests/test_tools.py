@@ -60,7 +60,7 @@ def test_what_was_said_is_told_of_a_time_and_by_words(talked: World) -> None:
         assert await told(since="2026-05-08T14:05:30", until="2026-05-09") == ["4711"]
         last = await server.call("memory_history", n=1)
         assert "Mr Ott" in last.text
-        assert "4711" not in last.text
+        assert "boiler code" not in last.text
         assert last.text.endswith("\n\nThere are older messages: use until to get them.")
         assert "could be searched" not in last.text, "nothing is missing"
         assert "older messages" not in (await server.call("memory_history")).text
