@@ -306,17 +306,20 @@ def _searched(
     patterns: Sequence[bytes], *options: str, paths: Sequence[Path] = (), content: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
     """One search through these files, or through this content."""
-    with _in_memory(b"\n".join(patterns) + b"\n") as listed, _in_memory(content) as stdin:
-        command = [*_GREP, *options, "-f", f"/dev/fd/{listed}", "--", *map(str, paths)]
+    with _pattern_file(patterns) as (option, descriptor):
+        command = [*_GREP, *options, *option, "--", *map(str, paths)]
         return subprocess.run(
-            command, stdin=stdin, capture_output=True, pass_fds=[listed], env=_ENVIRONMENT, check=False
+            command, input=content, capture_output=True, pass_fds=[descriptor], env=_ENVIRONMENT, check=False
         )
 
 
 @contextmanager
-def _in_memory(content: bytes) -> Iterator[int]:
-    """The descriptor of a file in memory that has no name, at its beginning. (A pipe would get megabytes in pieces of 4 KB.)"""
-    with os.fdopen(os.memfd_create("grep"), "wb") as handle:
-        handle.write(content)
-        handle.seek(0)
-        yield handle.fileno()
+def _pattern_file(patterns: Sequence[bytes]) -> Iterator[tuple[list[str], int]]:
+    """The option that names the patterns, and the descriptor that the child needs: a file in memory that has no name."""
+    descriptor = os.memfd_create("patterns")
+    try:
+        with os.fdopen(os.dup(descriptor), "wb") as handle:
+            handle.write(b"\n".join(patterns) + b"\n")
+        yield ["-f", f"/dev/fd/{descriptor}"], descriptor
+    finally:
+        os.close(descriptor)

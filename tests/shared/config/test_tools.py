@@ -10,7 +10,8 @@ from shared.errors import SettingsError
 
 
 def test_permissions_are_split_outside_of_brackets() -> None:
-    assert permissions("Bash(git log, *) Edit,WebFetch(a:b)") == ["Bash(git log, *)", "Edit", "WebFetch(a:b)"]
+    split = ["Bash(git log, *)", "Edit", "WebFetch(domain:a.org)"]
+    assert permissions("Bash(git log, *) Edit,WebFetch(domain:a.org)") == split
     assert permissions("") == []
 
 
@@ -20,7 +21,18 @@ def test_chats_with_tools_of_their_own() -> None:
     assert chat_tools("") == {}
 
 
-@pytest.mark.parametrize("written", ["9912", "=Bash", "9912=Bash(x", "9912=Bash; 9912=Edit", "9914=Bash, 9915=Read"])
+@pytest.mark.parametrize(
+    "written",
+    [
+        "9912",
+        "=Bash",
+        "9912=Bash(x",
+        "9912=Bash; 9912=Edit",
+        "Bash, Edit",
+        "9914=Bash, 9915=Read",
+        "9914=Bash 9915=Read",
+    ],
+)
 def test_what_names_no_chat_is_refused(written: str) -> None:
     with pytest.raises(SettingsError, match=r"CHAT_TOOLS.*9912=WebFetch"):
         load_settings(chat_tools=written)

@@ -16,10 +16,10 @@ from shared.text.dates.named_times import rules
 
 #: Programs of their own, which do something when they are imported.
 PROGRAMS = ("__main__", "env")
-#: Libraries that most commands import late.
+#: Libraries that many commands import late.
 LIBRARIES = """
-apscheduler.schedulers.asyncio apscheduler.triggers.interval markdown_it numpy.ma pydantic.root_model rich._emoji_replace rich.progress rich.table
-snowballstemmer structlog telegramify_markdown typer._adapters
+apscheduler.schedulers.asyncio apscheduler.triggers.interval markdown_it numpy.ma rich.progress rich.table snowballstemmer structlog
+telegramify_markdown
 """.split()
 
 for package in (shared, dispatcher, nightly):
@@ -30,7 +30,7 @@ for name in LIBRARIES:
     import_module(name)
 settings_from({})
 shape().rebuild()
-# The package of our bot has aiogram build them at their first use.
+# Our bot's package leaves these models of aiogram unbuilt until they are first used.
 for name in ("types.Update", "methods.SendMessage", "methods.EditMessageText"):
     attrgetter(name)(import_module("aiogram")).model_rebuild()
 for language in WORDS:

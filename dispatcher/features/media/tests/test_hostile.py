@@ -55,7 +55,7 @@ def test_none_gets_through(talk: Talk) -> None:
     talk.send(None, **files.document(lines.encode(), "list.txt", "text/plain"))
     before += reached(talk, FORMS, "document")
     for at in range(0, len(FORMS), 10):
-        some, contents = FORMS[at : at + 10], [b"words" if at else pdf("words"), *9 * [b"words"]]
+        some, contents = FORMS[at : at + 10], [pdf("words"), *9 * [b"words"]]
         sent = zip(contents, some, strict=False)
         album = [files.document(content, form) | {"media_group_id": f"n{at}"} for content, form in sent]
         known = len(talk.stage.api.texts(CHAT))
